@@ -1,0 +1,170 @@
+# slurm-mfu. Non-recursive; everything built lies in build/.
+#   make            everything            make check    all tests
+#   make demo       the main job, end to end, on a private Slurm cluster
+#   make install    DESTDIR and configure's directories apply
+#   V=1 shows the commands, SAN=address,undefined (or thread) builds with sanitizers in build-SAN/
+
+.DEFAULT_GOAL := all
+SHELL := /bin/bash
+comma := ,
+B := build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
+
+# demo and check must work on a machine that has nothing but the compiler and the CUDA Toolkit: they
+# install what is missing before anything reads config.mk.
+BOOTSTRAP := demo check packages clean distclean help
+.PHONY: all $(BOOTSTRAP) install run-demo run-check floors lint tidy format
+
+demo check: packages
+	+$(Q)$(MAKE) --no-print-directory run-$@
+
+packages:
+	$(Q)./install-packages
+
+clean:
+	rm -rf build build-*
+
+distclean: clean
+	rm -rf configure config.mk config.log config.status autom4te.cache
+
+help:
+	@sed -n '2,7s/^# //p' Makefile
+
+ifneq ($(filter-out $(BOOTSTRAP),$(or $(MAKECMDGOALS),all)),)
+include config.mk
+endif
+
+configure: configure.ac
+	$(call say,CONF,$@)autoconf
+
+config.mk: configure config.mk.in
+	$(call say,CONF,$@)log=$$(mktemp); ./configure $(CONFIGURE) >$$log 2>&1 || { \
+	  sed -n '/error:/,$$p' $$log >&2; rm -f $$log; exit 1; }; rm -f $$log; touch $@
+
+# --- flags
+
+WARN := -Wall -Wextra -Wshadow -Wno-missing-field-initializers $(if $(WERROR),-Werror)
+SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+CPPFLAGS += -I. -DMFU_VERSION='"$(PACKAGE_VERSION)"'
+CUDA_CPPFLAGS = -isystem $(CUDA)/include -isystem $(CUDA)/extras/CUPTI/include
+CXXFLAGS ?= -O2 -g
+override CXXFLAGS += -std=c++20 -fPIC -fvisibility=hidden $(WARN) $(SANFLAGS) -MMD -MP
+override LDFLAGS += $(SANFLAGS)
+
+# --- profiler/
+
+# Code that runs inside other people's processes: no C++ runtime, nothing newer than GLIBC_2.17
+# (profiler/glibc_floor.h), one exported symbol.
+INJECTED := kernel peaks record timeline cupti_gate cupti_session profiler
+INJECTED_OBJ := $(INJECTED:%=$(B)/obj/injected/%.o)
+INJECTED_FLAGS := -O2 -g -std=c++20 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti \
+  -fno-threadsafe-statics -fno-asynchronous-unwind-tables -fno-stack-protector -U_FORTIFY_SOURCE \
+  -U_GLIBCXX_ASSERTIONS -include profiler/glibc_floor.h $(WARN) -MMD -MP
+PROFILER_LIB := $(B)/libmfu_profiler.so
+PROFILER_A := $(B)/libprofiler.a
+PROFILER_OBJ := $(patsubst %,$(B)/obj/profiler/%.o,kernel peaks record timeline)
+
+$(B)/obj/injected/%.o: profiler/%.cc config.mk
+	@mkdir -p $(@D)
+	$(call say,CXX,$@)$(CXX) $(INJECTED_FLAGS) $(SANFLAGS) $(CPPFLAGS) $(CUDA_CPPFLAGS) -c -o $@ $<
+
+# Linked with the C driver: libstdc++ must not come in. The old names of dlopen and of pthread's
+# functions live in libdl and libpthread, hence both by name.
+$(PROFILER_LIB): $(INJECTED_OBJ) profiler/exports.map
+	$(call say,LD,$@)$(CC) -shared -Wl,-soname,libmfu_profiler.so -Wl,-z,defs -Wl,-z,now,-z,relro \
+	  -Wl,--version-script=profiler/exports.map -Wl,--exclude-libs,ALL -Wl,--no-as-needed $(SANFLAGS) \
+	  -o $@.new $(INJECTED_OBJ) -l:libdl.so.2 -l:libpthread.so.0 && mv $@.new $@
+
+$(PROFILER_A): $(PROFILER_OBJ)
+
+# --- plugin/
+
+PLUGIN_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,comment comment_field comment_parse comment_text \
+  node_sums options spool step_plan step_report step_set)
+PLUGIN_A := $(B)/libplugin.a
+SPANK := $(B)/spank_mfu.so
+COLLECTOR := $(B)/mfu-collector
+REPORT := $(B)/mfu-report
+SPANK_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,spank_mfu job_step collector_link)
+COLLECTOR_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,mfu_collector peer accounting)
+REPORT_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,mfu_report job_history report_table)
+
+$(B)/obj/plugin/%.o: override CXXFLAGS += $(SLURM_CPPFLAGS)
+
+$(PLUGIN_A): $(PLUGIN_OBJ)
+
+# A rebuilt plugin is moved into place: slurmd may have the old one mapped.
+$(SPANK): $(SPANK_OBJ) $(PLUGIN_A) $(PROFILER_A)
+	$(call say,LD,$@)$(CXX) -shared $(LDFLAGS) -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL \
+	  -o $@.new $^ && mv $@.new $@
+
+$(COLLECTOR): $(COLLECTOR_OBJ) $(PLUGIN_A) $(PROFILER_A)
+	$(call say,LD,$@)$(CXX) $(LDFLAGS) $(SLURM_LDFLAGS) -o $@.new $^ -lslurm -lmunge && mv $@.new $@
+
+$(REPORT): $(REPORT_OBJ) $(PLUGIN_A) $(PROFILER_A)
+	$(call say,LD,$@)$(CXX) $(LDFLAGS) $(SLURM_LDFLAGS) -o $@ $^ -lslurm -lboost_program_options
+
+# --- tests/
+
+FAKES :=
+include tests/fake/fake.mk
+UNIT_SRC := $(wildcard tests/unit/*_test.cc)
+UNIT := $(UNIT_SRC:tests/unit/%.cc=$(B)/tests/unit/%)
+
+$(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(PLUGIN_A) $(PROFILER_A)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CXX) $(LDFLAGS) $(SLURM_LDFLAGS) -o $@ $< $(filter %.o,$(wordlist 2,99,$^)) \
+	  $(PLUGIN_A) $(PROFILER_A) -lgtest -lgtest_main -lpthread -ldl
+
+$(B)/obj/tests/unit/%.o: override CPPFLAGS += $(CUDA_CPPFLAGS) -DREAL_CUPTI_PATH='"$(REAL_CUPTI)"' \
+  -DBUILD_FOLDER='"$(B)"'
+$(B)/tests/unit/report_test: $(patsubst %,$(B)/obj/plugin/%.o,report_table)
+
+# --- common rules
+
+$(B)/obj/%.o: %.cc config.mk
+	@mkdir -p $(@D)
+	$(call say,CXX,$@)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c -o $@ $<
+
+%.a:
+	$(call say,AR,$@)rm -f $@; $(AR) rcs $@ $^
+
+PRODUCTS := $(PROFILER_LIB) $(SPANK) $(COLLECTOR) $(REPORT)
+all: $(PRODUCTS)
+
+run-demo: $(PRODUCTS) $(FAKES)
+	$(Q)examples/demo $(B)
+
+run-check: $(PRODUCTS) $(FAKES) $(UNIT)
+	$(Q)tests/run $(B)
+
+# --- install
+
+plugindir = $(libdir)/slurm-mfu
+
+install: $(PRODUCTS)
+	install -d $(DESTDIR)$(plugindir) $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1 \
+	  $(DESTDIR)$(mandir)/man5 $(DESTDIR)$(mandir)/man8 $(DESTDIR)$(docdir)/examples
+	install -m 0755 $(PROFILER_LIB) $(SPANK) $(COLLECTOR) $(DESTDIR)$(plugindir)
+	install -m 0755 $(REPORT) $(DESTDIR)$(bindir)
+	install -m 0644 man/*.1 $(DESTDIR)$(mandir)/man1
+	install -m 0644 man/*.5 $(DESTDIR)$(mandir)/man5
+	install -m 0644 man/*.8 $(DESTDIR)$(mandir)/man8
+	install -m 0644 README.md LICENSE $(DESTDIR)$(docdir)
+	install -m 0644 examples/plugstack.conf $(DESTDIR)$(docdir)/examples
+
+# --- for developers
+
+SOURCES := $(wildcard plugin/*.cc plugin/*.hh profiler/*.cc profiler/*.hh profiler/*.h tests/unit/*.cc \
+  tests/fake/*.cc tests/fake/*.hh)
+format:
+	clang-format -i $(SOURCES)
+lint:
+	clang-format --dry-run -Werror $(SOURCES)
+	$(MANDOC) -Tlint -Wwarning man/*.[158]
+	tests/floors
+tidy:
+	clang-tidy --quiet $(filter %.cc,$(SOURCES)) -- -std=c++20 $(CPPFLAGS) $(CUDA_CPPFLAGS)
+
+-include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

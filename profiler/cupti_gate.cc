@@ -1,0 +1,251 @@
+#include "profiler/cupti_gate.hh"
+
+#include <cuda.h>
+#include <cupti.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+namespace mfu::cupti {
+namespace {
+
+// The records' prefix is the same in every layout since CUDA 11.0 (Kernel4 to Kernel10, Memcpy3 to
+// 6, PtoP to PtoP4, Memset2 to 4): what we read lies in it, whatever version wrote the record.
+static_assert(offsetof(CUpti_ActivityKernel10, start) == 16);
+static_assert(offsetof(CUpti_ActivityKernel10, end) == 24);
+static_assert(offsetof(CUpti_ActivityKernel10, deviceId) == 40);
+static_assert(offsetof(CUpti_ActivityKernel10, name) == 104);
+static_assert(offsetof(CUpti_ActivityMemcpy6, start) == 16);
+static_assert(offsetof(CUpti_ActivityMemcpy6, deviceId) == 32);
+static_assert(offsetof(CUpti_ActivityMemcpyPtoP4, start) == 16);
+static_assert(offsetof(CUpti_ActivityMemcpyPtoP4, deviceId) == 32);
+static_assert(offsetof(CUpti_ActivityMemset4, start) == 16);
+static_assert(offsetof(CUpti_ActivityMemset4, deviceId) == 32);
+
+struct Functions {
+  decltype(&cuptiGetVersion) get_version;
+  decltype(&cuptiActivityRegisterCallbacks) register_callbacks;
+  decltype(&cuptiActivityEnable) enable;
+  decltype(&cuptiActivityDisable) disable;
+  decltype(&cuptiActivityFlushAll) flush_all;
+  decltype(&cuptiActivityGetNextRecord) get_next_record;
+  decltype(&cuptiActivityGetNumDroppedRecords) get_dropped;
+  decltype(&cuptiActivitySetAttribute) set_attribute;
+};
+
+constinit Functions functions{};
+constinit BufferCallbacks client{};
+
+template <typename F>
+void resolve(void* library, const char* name, F* out) {
+  *out = reinterpret_cast<F>(dlsym(library, name));
+}
+
+struct MappedSearch {
+  const char* prefix;
+  char path[4096];
+};
+
+int note_mapped(dl_phdr_info* info, size_t, void* data) {
+  auto* search = static_cast<MappedSearch*>(data);
+  const char* path = info->dlpi_name;
+  if (path == nullptr) return 0;
+  const char* slash = strrchr(path, '/');
+  const char* base = slash != nullptr ? slash + 1 : path;
+  if (strncmp(base, search->prefix, strlen(search->prefix)) != 0) return 0;
+  if (strlen(path) >= sizeof(search->path)) return 0;
+  strcpy(search->path, path);
+  return 1;
+}
+
+// A library that the process has mapped already, under whatever path.
+void* mapped_library(const char* prefix) {
+  MappedSearch search{prefix, {}};
+  if (dl_iterate_phdr(note_mapped, &search) == 0) return nullptr;
+  return dlopen(search.path, RTLD_NOW | RTLD_NOLOAD);
+}
+
+void* find_library(const char* path) {
+  if (void* mapped = mapped_library("libcupti.so")) return mapped;
+  if (path != nullptr && path[0] == '/') return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  static constexpr const char* kCandidates[] = {
+      "libcupti.so.13",
+      "libcupti.so.12",
+      "libcupti.so.11.8",
+      "libcupti.so.11.7",
+      "libcupti.so.11.6",
+      "libcupti.so.11.5",
+      "libcupti.so.11.4",
+      "libcupti.so.11.3",
+      "libcupti.so.11.2",
+      "libcupti.so.11.1",
+      "libcupti.so.11.0",
+      "/usr/local/cuda/lib64/libcupti.so",
+      "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
+  };
+  for (const char* candidate : kCandidates) {
+    if (void* library = dlopen(candidate, RTLD_NOW | RTLD_LOCAL)) return library;
+  }
+  return nullptr;
+}
+
+CUpti_ActivityKind cupti_kind(ActivityKind kind) {
+  switch (kind) {
+    case ActivityKind::kKernel: return CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+    case ActivityKind::kMemcpy: return CUPTI_ACTIVITY_KIND_MEMCPY;
+    case ActivityKind::kMemcpyPeer: return CUPTI_ACTIVITY_KIND_MEMCPY2;
+    case ActivityKind::kMemset: return CUPTI_ACTIVITY_KIND_MEMSET;
+    case ActivityKind::kOther: break;
+  }
+  return CUPTI_ACTIVITY_KIND_INVALID;
+}
+
+void CUPTIAPI on_requested(uint8_t** buffer, size_t* size, size_t* max_records) {
+  *max_records = 0;  // as many as fit
+  client.requested(buffer, size);
+}
+
+void CUPTIAPI on_completed(CUcontext context, uint32_t stream, uint8_t* buffer, size_t size,
+                           size_t valid) {
+  client.completed(context, stream, buffer, size, valid);
+}
+
+}  // namespace
+
+bool load(const char* path) {
+  void* library = find_library(path);
+  if (library == nullptr) return false;
+  resolve(library, "cuptiGetVersion", &functions.get_version);
+  resolve(library, "cuptiActivityRegisterCallbacks", &functions.register_callbacks);
+  resolve(library, "cuptiActivityEnable", &functions.enable);
+  resolve(library, "cuptiActivityDisable", &functions.disable);
+  resolve(library, "cuptiActivityFlushAll", &functions.flush_all);
+  resolve(library, "cuptiActivityGetNextRecord", &functions.get_next_record);
+  resolve(library, "cuptiActivityGetNumDroppedRecords", &functions.get_dropped);
+  resolve(library, "cuptiActivitySetAttribute", &functions.set_attribute);
+  return true;
+}
+
+int version(uint32_t* out) {
+  return functions.get_version != nullptr ? functions.get_version(out) : kNoLibrary;
+}
+
+int register_callbacks(const BufferCallbacks& callbacks) {
+  client = callbacks;
+  return functions.register_callbacks != nullptr
+             ? functions.register_callbacks(on_requested, on_completed)
+             : kNoLibrary;
+}
+
+int enable(ActivityKind kind) {
+  return functions.enable != nullptr ? functions.enable(cupti_kind(kind)) : kNoLibrary;
+}
+
+int disable(ActivityKind kind) {
+  return functions.disable != nullptr ? functions.disable(cupti_kind(kind)) : kNoLibrary;
+}
+
+void promise_zeroed_buffers() {
+  if (functions.set_attribute == nullptr) return;
+  uint8_t yes = 1;
+  size_t size = sizeof(yes);
+  functions.set_attribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size, &yes);
+}
+
+int flush(bool forced) {
+  if (functions.flush_all == nullptr) return kNoLibrary;
+  return functions.flush_all(forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
+}
+
+int dropped(void* context, uint32_t stream, uint64_t* out) {
+  if (functions.get_dropped == nullptr) return kNoLibrary;
+  size_t count = 0;
+  int result = functions.get_dropped(static_cast<CUcontext>(context), stream, &count);
+  *out = result == CUPTI_SUCCESS ? count : 0;
+  return result;
+}
+
+bool next(uint8_t* buffer, size_t valid, void** cursor, Activity* out, int* result) {
+  if (functions.get_next_record == nullptr) {
+    *result = kNoLibrary;
+    return false;
+  }
+  auto* record = static_cast<CUpti_Activity*>(*cursor);
+  int code = functions.get_next_record(buffer, valid, &record);
+  if (code != CUPTI_SUCCESS) {
+    *result = code == CUPTI_ERROR_MAX_LIMIT_REACHED ? 0 : code;
+    return false;
+  }
+  *cursor = record;
+  *result = 0;
+  switch (record->kind) {
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+    case CUPTI_ACTIVITY_KIND_KERNEL: {
+      auto* kernel = reinterpret_cast<const CUpti_ActivityKernel10*>(record);
+      *out = {ActivityKind::kKernel, kernel->start, kernel->end, kernel->deviceId, kernel->name};
+      return true;
+    }
+    case CUPTI_ACTIVITY_KIND_MEMCPY: {
+      auto* copy = reinterpret_cast<const CUpti_ActivityMemcpy6*>(record);
+      *out = {ActivityKind::kMemcpy, copy->start, copy->end, copy->deviceId, nullptr};
+      return true;
+    }
+    case CUPTI_ACTIVITY_KIND_MEMCPY2: {
+      auto* copy = reinterpret_cast<const CUpti_ActivityMemcpyPtoP4*>(record);
+      *out = {ActivityKind::kMemcpyPeer, copy->start, copy->end, copy->deviceId, nullptr};
+      return true;
+    }
+    case CUPTI_ACTIVITY_KIND_MEMSET: {
+      auto* fill = reinterpret_cast<const CUpti_ActivityMemset4*>(record);
+      *out = {ActivityKind::kMemset, fill->start, fill->end, fill->deviceId, nullptr};
+      return true;
+    }
+    default:
+      *out = {ActivityKind::kOther, 0, 0, 0, nullptr};
+      return true;
+  }
+}
+
+bool identify(uint32_t ordinal, DeviceIdentity* out) {
+  void* driver = mapped_library("libcuda.so");
+  if (driver == nullptr) return false;
+  CUresult (*get)(CUdevice*, int);
+  CUresult (*get_name)(char*, int, CUdevice);
+  CUresult (*get_uuid)(CUuuid*, CUdevice);
+  CUresult (*get_pci)(char*, int, CUdevice);
+  CUresult (*get_attribute)(int*, CUdevice_attribute, CUdevice);
+  resolve(driver, "cuDeviceGet", &get);
+  resolve(driver, "cuDeviceGetName", &get_name);
+  resolve(driver, "cuDeviceGetUuid_v2", &get_uuid);  // of the MIG instance, where there is one
+  if (get_uuid == nullptr) resolve(driver, "cuDeviceGetUuid", &get_uuid);
+  resolve(driver, "cuDeviceGetPCIBusId", &get_pci);
+  resolve(driver, "cuDeviceGetAttribute", &get_attribute);
+  if (get == nullptr || get_name == nullptr || get_uuid == nullptr || get_attribute == nullptr) {
+    return false;
+  }
+  *out = {};
+  CUdevice device;
+  CUuuid uuid;
+  if (get(&device, static_cast<int>(ordinal)) != CUDA_SUCCESS) return false;
+  if (get_name(out->name, sizeof(out->name), device) != CUDA_SUCCESS) return false;
+  if (get_uuid(&uuid, device) != CUDA_SUCCESS) return false;
+  memcpy(out->uuid, uuid.bytes, sizeof(out->uuid));
+  out->name[sizeof(out->name) - 1] = '\0';
+  if (get_pci != nullptr) {
+    get_pci(out->pci_bus_id, sizeof(out->pci_bus_id), device);
+    out->pci_bus_id[sizeof(out->pci_bus_id) - 1] = '\0';
+  }
+  int value = 0;
+  if (get_attribute(&value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device) == CUDA_SUCCESS) {
+    out->sm_count = static_cast<uint32_t>(value);
+  }
+  int major = 0;
+  int minor = 0;
+  if (get_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) == CUDA_SUCCESS &&
+      get_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) == CUDA_SUCCESS) {
+    out->compute_capability = static_cast<uint32_t>(10 * major + minor);
+  }
+  return true;
+}
+
+}  // namespace mfu::cupti

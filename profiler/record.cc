@@ -1,0 +1,145 @@
+#include "profiler/record.hh"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace mfu {
+namespace {
+
+// Files of one pid: devices, and programs executed one after the other.
+constexpr int kMaxFilesPerPid = 4096;
+
+// No count and no sum of a sound record comes near: 2^56 ns are 2.3 years. Sums over a node's
+// records stay below 2^64.
+constexpr uint64_t kMaxSum = uint64_t{1} << 56;
+
+bool text_ends(const char* text, size_t size) {
+  for (size_t i = 0; i < size; ++i) {
+    if (text[i] == '\0') return true;
+    if (text[i] < 0x20 || text[i] > 0x7e) return false;
+  }
+  return false;
+}
+
+bool sane(const uint64_t* values, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    if (values[i] > kMaxSum) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+const char* state_name(State state) {
+  switch (state) {
+    case State::kOk: return "ok";
+    case State::kNoRecords: return "no-records";
+    case State::kNoCupti: return "no-cupti";
+    case State::kCuptiFailed: return "cupti";
+    case State::kCuptiBusy: return "cupti-busy";
+    case State::kDenied: return "denied";
+    case State::kStoodDown: return "stood-down";
+    case State::kRefused: return "cupti-version";
+    case State::kNoThread: return "no-thread";
+  }
+  return "unknown";
+}
+
+const char* cupti_call_name(CuptiCall call) {
+  switch (call) {
+    case CuptiCall::kNone: return "none";
+    case CuptiCall::kGetVersion: return "version";
+    case CuptiCall::kRegisterCallbacks: return "callbacks";
+    case CuptiCall::kEnableKernel: return "enable-kernel";
+    case CuptiCall::kEnableMemcpy: return "enable-memcpy";
+    case CuptiCall::kEnableMemcpyPeer: return "enable-memcpy2";
+    case CuptiCall::kEnableMemset: return "enable-memset";
+    case CuptiCall::kGetNextRecord: return "next-record";
+    case CuptiCall::kFlushAll: return "flush";
+  }
+  return "unknown";
+}
+
+const char* record_fault(const Record& record) {
+  if (record.magic != kRecordMagic) return "not a record";
+  if (record.version != kRecordVersion) return "another version";
+  if (record.size != sizeof(Record)) return "another size";
+  if (record.checksum != record_checksum(record)) return "checksum";
+  if (record.sequence == 0) return "never written";
+  if (static_cast<uint32_t>(record.state) >= kStates) return "state";
+  if (static_cast<uint32_t>(record.cupti_call) >= kCuptiCalls) return "cupti_call";
+  if (!text_ends(record.device_name, sizeof(record.device_name))) return "device_name";
+  if (!text_ends(record.pci_bus_id, sizeof(record.pci_bus_id))) return "pci_bus_id";
+  if (record.published_ns < record.started_ns) return "published before started";
+  const TimeSums& time = record.time;
+  if (time.span_end_ns < time.span_start_ns) return "span";
+  if (time.partition_ns[0] != 0 || !sane(time.partition_ns, kMasks)) return "partition";
+  if (time.busy_ns() > time.span_ns()) return "busy beyond the span";
+  const uint64_t counts[] = {
+      record.compute_kernels, record.communication_kernels, record.copies,    record.zero_times,
+      record.reversed,        record.implausible,           record.late,      record.late_ns,
+      record.dropped,         record.unfinished,            record.lost_ns,   record.callback_ns,
+      record.worker_ns,       record.memory_bytes,          time.span_ns(),
+      record.published_ns - record.started_ns};
+  if (!sane(counts, sizeof(counts) / sizeof(counts[0]))) return "count";
+  if (!sane(record.gemm_ns, kPrecisions)) return "gemm_ns";
+  if (!sane(record.collective_ns, kCollectives)) return "collective_ns";
+  if (!sane(record.collective_count, kCollectives)) return "collective_count";
+  return nullptr;
+}
+
+bool newest_record(const unsigned char (&file)[kRecordFileSize], Record* out) {
+  bool found = false;
+  for (size_t slot = 0; slot < 2; ++slot) {
+    Record record;
+    memcpy(static_cast<void*>(&record), file + slot * kSlotSize, sizeof(record));
+    if (record_fault(record) != nullptr) continue;
+    if (found && record.sequence <= out->sequence) continue;
+    *out = record;
+    found = true;
+  }
+  return found;
+}
+
+bool RecordFile::create(const char* folder, uint32_t pid) {
+  char path[4096];
+  int fd = -1;
+  for (int n = 0; n < kMaxFilesPerPid; ++n) {
+    int length = snprintf(path, sizeof(path), "%s/%u.%d%s", folder, pid, n, kRecordSuffix);
+    if (length < 0 || static_cast<size_t>(length) >= sizeof(path)) {
+      errno = ENAMETOOLONG;
+      return false;
+    }
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0 || errno != EEXIST) break;
+  }
+  if (fd < 0) return false;
+  int error = posix_fallocate(fd, 0, kRecordFileSize);
+  void* map = MAP_FAILED;
+  if (error == 0) {
+    map = mmap(nullptr, kRecordFileSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    error = errno;
+  }
+  close(fd);
+  if (map == MAP_FAILED) {
+    unlink(path);
+    errno = error;
+    return false;
+  }
+  map_ = static_cast<unsigned char*>(map);
+  return true;
+}
+
+void RecordFile::publish(Record* record) {
+  if (map_ == nullptr) return;
+  record->size = sizeof(Record);
+  record->sequence = ++sequence_;
+  record->checksum = record_checksum(*record);
+  // A reader that sees a half-written slot finds its checksum wrong and takes the other one.
+  memcpy(map_ + (sequence_ % 2) * kSlotSize, record, sizeof(Record));
+}
+
+}  // namespace mfu

@@ -1,0 +1,251 @@
+#include "plugin/accounting.hh"
+
+#include <netdb.h>
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+#include <slurm/slurmdb.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+namespace mfu::accounting {
+namespace {
+
+std::string text_of(const char* text) { return text != nullptr ? text : ""; }
+
+std::string slurm_reason(int code) { return text_of(slurm_strerror(code)); }
+
+// What a running job's record says.
+struct JobState {
+  bool lives = false;
+  std::string text;
+};
+
+tl::expected<JobState, int> load_job(const StepPlan& plan) {
+  job_info_msg_t* message = nullptr;
+  if (slurm_load_job(&message, plan.job, SHOW_DETAIL) != SLURM_SUCCESS) {
+    return tl::make_unexpected(errno);
+  }
+  JobState state;
+  for (uint32_t i = 0; i < message->record_count; ++i) {
+    const slurm_job_info_t& job = message->job_array[i];
+    if (job.job_id != plan.job || job.restart_cnt != plan.run) continue;
+    state.lives = (job.job_state & JOB_STATE_BASE) <= JOB_SUSPENDED;
+    state.text =
+        text_of(plan.site.field == Field::kComment ? job.comment : job.admin_comment);
+  }
+  slurm_free_job_info_msg(message);
+  return state;
+}
+
+// slurmctld takes an array task only by its array form: a bare id can mean the whole array.
+std::string job_text(const StepPlan& plan) {
+  if (plan.array_job == 0) return std::to_string(plan.job);
+  return std::to_string(plan.array_job) + "_" + std::to_string(plan.array_task);
+}
+
+int update_job(const StepPlan& plan, std::string text) {
+  job_desc_msg_t update;
+  slurm_init_job_desc_msg(&update);
+  std::string id = job_text(plan);
+  update.job_id_str = id.data();
+  if (plan.site.field == Field::kComment) {
+    update.comment = text.data();
+  } else {
+    update.admin_comment = text.data();
+  }
+  job_array_resp_msg_t* response = nullptr;
+  if (slurm_update_job2(&update, &response) != SLURM_SUCCESS) return errno;
+  int code = SLURM_SUCCESS;
+  if (response != nullptr) {
+    for (uint32_t i = 0; i < response->job_array_count; ++i) {
+      if (response->error_code[i] != SLURM_SUCCESS) code = static_cast<int>(response->error_code[i]);
+    }
+    slurm_free_job_array_resp(response);
+  }
+  return code;
+}
+
+bool over(int code) {
+  return code == ESLURM_JOB_FINISHED || code == ESLURM_ALREADY_DONE ||
+         code == ESLURM_INVALID_JOB_ID || code == ESLURM_TRANSITION_STATE_NO_UPDATE;
+}
+
+// --- slurmdbd
+
+struct ListDeleter {
+  void operator()(xlist* list) const { slurm_list_destroy(list); }
+};
+using ListPointer = std::unique_ptr<xlist, ListDeleter>;
+
+class Database {
+ public:
+  Database() {
+    uint16_t flags = 0;
+    connection_ = slurmdb_connection_get(&flags);
+  }
+  ~Database() {
+    if (connection_ != nullptr) slurmdb_connection_close(&connection_);
+  }
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+  void* get() const { return connection_; }
+
+ private:
+  void* connection_ = nullptr;
+};
+
+// Selects the job; `submit` != 0: the row that was submitted then (a requeued job has several).
+class Selection {
+ public:
+  Selection(const StepPlan& plan, time_t submit) {
+    step_.array_task_id = NO_VAL;
+    step_.het_job_offset = NO_VAL;
+    step_.step_id.job_id = plan.job;
+    step_.step_id.step_id = NO_VAL;
+    step_.step_id.step_het_comp = NO_VAL;
+    if (plan.array_job != 0) {
+      step_.step_id.job_id = plan.array_job;
+      step_.array_task_id = plan.array_task;
+    }
+    steps_.reset(slurm_list_create(nullptr));
+    slurm_list_append(steps_.get(), &step_);
+    condition_.step_list = steps_.get();
+    condition_.flags = JOBCOND_FLAG_DUP | JOBCOND_FLAG_NO_STEP | JOBCOND_FLAG_NO_DEFAULT_USAGE;
+    condition_.db_flags = SLURMDB_JOB_FLAG_NOTSET;
+    condition_.usage_start = submit;
+  }
+  Selection(const Selection&) = delete;
+  Selection& operator=(const Selection&) = delete;
+  slurmdb_job_cond_t* get() { return &condition_; }
+
+ private:
+  slurm_selected_step_t step_{};
+  ListPointer steps_;
+  slurmdb_job_cond_t condition_{};
+};
+
+struct Row {
+  time_t submit = 0;
+  bool ended = false;
+  std::string text;
+};
+
+// The row of the run in which the step started.
+tl::expected<std::optional<Row>, std::string> load_row(void* connection, const StepPlan& plan) {
+  Selection selection(plan, 0);
+  ListPointer jobs(slurmdb_jobs_get(connection, selection.get()));
+  if (jobs == nullptr) return tl::make_unexpected("slurmdbd: " + slurm_reason(errno));
+  auto started = static_cast<time_t>(plan.started_ns / 1'000'000'000);
+  std::optional<Row> row;
+  ListIterator it = slurm_list_iterator_create(jobs.get());
+  while (auto* job = static_cast<slurmdb_job_rec_t*>(slurm_list_next(it))) {
+    if (job->jobid != plan.job || job->start == 0 || job->start > started) continue;
+    if (job->end != 0 && job->end < started) continue;
+    row = Row{job->submit, job->end != 0,
+              text_of(plan.site.field == Field::kComment ? job->derived_es : job->admin_comment)};
+  }
+  slurm_list_iterator_destroy(it);
+  return row;
+}
+
+}  // namespace
+
+Outcome edit_in_controller(const StepPlan& plan, const Edit& edit, std::string* why) {
+  auto state = load_job(plan);
+  if (!state) {
+    if (over(state.error())) return Outcome::kFinished;
+    *why = "slurmctld: " + slurm_reason(state.error());
+    return Outcome::kFailed;
+  }
+  if (!state->lives) return Outcome::kFinished;
+  auto text = edit(state->text);
+  if (!text) {
+    *why = text.error();
+    return Outcome::kForbidden;
+  }
+  if (!*text) return Outcome::kUnchanged;
+  int code = update_job(plan, **text);
+  if (code == SLURM_SUCCESS) return Outcome::kWritten;
+  if (over(code)) return Outcome::kFinished;
+  *why = "slurmctld: " + slurm_reason(code);
+  return Outcome::kFailed;
+}
+
+Outcome edit_in_database(const StepPlan& plan, const Edit& edit, std::string* why) {
+  Database database;
+  if (database.get() == nullptr) {
+    *why = "slurmdbd: " + slurm_reason(errno);
+    return Outcome::kFailed;
+  }
+  auto row = load_row(database.get(), plan);
+  if (!row) {
+    *why = row.error();
+    return Outcome::kFailed;
+  }
+  if (!*row || !(*row)->ended) return Outcome::kNotYet;
+  auto text = edit((*row)->text);
+  if (!text) {
+    *why = text.error();
+    return Outcome::kForbidden;
+  }
+  if (!*text) return Outcome::kUnchanged;
+  Selection selection(plan, (*row)->submit);
+  slurmdb_job_rec_t change{};
+  std::string value = **text;
+  (plan.site.field == Field::kComment ? change.derived_es : change.admin_comment) = value.data();
+  change.derived_ec = NO_VAL;
+  ListPointer changed(slurmdb_job_modify(database.get(), selection.get(), &change));
+  // Success with an empty list has been seen: nothing was stored.
+  if (changed == nullptr || slurm_list_count(changed.get()) == 0) {
+    *why = "slurmdbd: " + slurm_reason(errno);
+    return Outcome::kFailed;
+  }
+  auto stored = load_row(database.get(), plan);
+  if (stored && *stored && (*stored)->text == value) return Outcome::kWritten;
+  *why = "slurmdbd did not keep the comment";
+  return Outcome::kFailed;
+}
+
+bool step_runs(const StepPlan& plan) {
+  if (plan.batch) {
+    auto state = load_job(plan);
+    return state ? state->lives : !over(state.error());
+  }
+  job_step_info_response_msg_t* steps = nullptr;
+  if (slurm_get_job_steps(0, plan.job, plan.step, &steps, SHOW_ALL) != SLURM_SUCCESS) {
+    return !over(errno);
+  }
+  bool found = steps->job_step_count != 0;
+  slurm_free_job_step_info_response_msg(steps);
+  return found;
+}
+
+std::string first_node(const std::string& node_list) {
+  hostlist_t list = slurm_hostlist_create(node_list.c_str());
+  if (list == nullptr) return "";
+  char* first = slurm_hostlist_shift(list);
+  std::string name = text_of(first);
+  std::free(first);
+  slurm_hostlist_destroy(list);
+  return name;
+}
+
+std::string node_address(const std::string& node) {
+  addrinfo* found = nullptr;
+  if (getaddrinfo(node.c_str(), nullptr, nullptr, &found) == 0) {
+    freeaddrinfo(found);
+    return node;
+  }
+  node_info_msg_t* message = nullptr;
+  std::string name = node;
+  if (slurm_load_node_single(&message, name.data(), SHOW_ALL) != SLURM_SUCCESS) return "";
+  std::string address;
+  if (message->record_count != 0) address = text_of(message->node_array[0].node_addr);
+  slurm_free_node_info_msg(message);
+  return address;
+}
+
+}  // namespace mfu::accounting

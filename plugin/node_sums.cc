@@ -1,0 +1,153 @@
+#include "plugin/node_sums.hh"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace mfu {
+namespace {
+
+// The profiler publishes every second: what a process did after its last word is at most this.
+constexpr uint64_t kTurnNs = 1'000'000'000;
+constexpr uint64_t kMaxSum = uint64_t{1} << 63;
+
+using DeviceKey = std::array<uint8_t, 24>;
+
+// The UUID; where the driver had not told it yet, the process's own ordinal stands in.
+DeviceKey device_key(const Record& record) {
+  DeviceKey key{};
+  if ((record.flags & kDeviceKnown) != 0) {
+    std::memcpy(key.data(), record.uuid, sizeof(record.uuid));
+  } else {
+    key[16] = 1;
+    std::memcpy(key.data(), &record.pid, sizeof(record.pid));
+    std::memcpy(key.data() + 4, &record.device, sizeof(record.device));
+  }
+  return key;
+}
+
+bool overlap(const Record& a, const Record& b) {
+  return a.pid != b.pid && a.time.span_start_ns < b.time.span_end_ns &&
+         b.time.span_start_ns < a.time.span_end_ns;
+}
+
+uint64_t kept_out(const Record& record) {
+  return record.zero_times + record.reversed + record.implausible + record.late;
+}
+
+// Time of the device that the process's record does not cover.
+uint64_t lost_ns(const Record& record, const Record& process, uint64_t end_ns) {
+  uint64_t lost = process.lost_ns + record.late_ns;
+  if ((process.flags & kFinished) == 0 && end_ns > process.published_ns) {
+    uint64_t tail = end_ns - process.published_ns;
+    lost += (process.flags & kFlushFailed) != 0 ? tail : std::min(tail, kTurnNs);
+  }
+  // Records whose times are unusable stand for their share of the records.
+  uint64_t bad = record.zero_times + record.reversed + record.implausible;
+  uint64_t good = record.compute_kernels + record.communication_kernels + record.copies;
+  if (bad != 0) {
+    lost += static_cast<uint64_t>(static_cast<double>(record.time.span_ns()) *
+                                  static_cast<double>(bad) / static_cast<double>(bad + good));
+  }
+  return lost;
+}
+
+void add_device(std::span<const Record* const> records, uint64_t end_ns,
+                const std::map<uint32_t, const Record*>& processes, NodeSums* sums) {
+  ++sums->devices;
+  uint64_t start = UINT64_MAX;
+  uint64_t end = 0;
+  uint64_t lost = 0;
+  bool observed = true;
+  bool shared = false;
+  for (size_t i = 0; i < records.size(); ++i) {
+    const Record& record = *records[i];
+    observed = observed && record.state == State::kOk;
+    auto process = processes.find(record.pid);
+    lost += lost_ns(record, process != processes.end() ? *process->second : record, end_ns);
+    sums->kept_out += kept_out(record);
+    sums->kernels += record.compute_kernels + record.communication_kernels;
+    for (int p = 0; p < kPrecisions; ++p) sums->gemm_ns[p] += record.gemm_ns[p];
+    if (record.time.span_end_ns == 0) continue;
+    start = std::min(start, record.time.span_start_ns);
+    end = std::max(end, record.time.span_end_ns);
+    sums->compute_ns += record.time.compute_ns();
+    sums->exposed_communication_ns += record.time.exposed_communication_ns();
+    sums->overlapped_communication_ns += record.time.overlapped_communication_ns();
+    sums->exposed_memory_ns += record.time.exposed_memory_ns();
+    for (size_t j = 0; j < i; ++j) shared = shared || overlap(record, *records[j]);
+  }
+  if (end != 0) sums->span_ns += end - start;
+  sums->shared_devices += shared ? 1 : 0;
+  if (end == 0) {
+    // A process holds the device and nothing was ever seen on it: CUPTI may be silent.
+    observed = false;
+    if (sums->state == State::kOk) sums->state = State::kNoRecords;
+  }
+  if (observed) {
+    sums->lost_ns += lost;
+  } else {
+    ++sums->unattributed_devices;
+  }
+}
+
+}  // namespace
+
+void add_records(std::span<const Record> records, uint64_t end_ns, NodeSums* sums) {
+  std::map<uint32_t, const Record*> processes;  // pid -> its primary record
+  std::map<DeviceKey, std::vector<const Record*>> devices;
+  for (const Record& record : records) {
+    if ((record.flags & kPrimary) != 0) {
+      ++sums->processes;
+      sums->cut_off_processes += (record.flags & kFinished) == 0 ? 1 : 0;
+      sums->dropped += record.dropped;
+      processes[record.pid] = &record;
+    }
+    if (record.state > sums->state) {
+      sums->state = record.state;
+      sums->cupti_call = record.cupti_call;
+      sums->cupti_result = record.cupti_result;
+    }
+    if ((record.flags & kDeviceKnown) != 0) {
+      if (sums->device_name[0] == '\0') {
+        std::memcpy(sums->device_name, record.device_name, sizeof(sums->device_name));
+      } else if (std::strcmp(sums->device_name, record.device_name) != 0) {
+        sums->mixed_devices = 1;
+      }
+    }
+    devices[device_key(record)].push_back(&record);
+  }
+  for (const auto& [key, on_device] : devices) add_device(on_device, end_ns, processes, sums);
+}
+
+const char* node_sums_fault(const NodeSums& sums, uint32_t job, uint32_t step, uint32_t nodes) {
+  if (sums.magic != NodeSums::kMagic) return "not a node's sums";
+  if (sums.version != NodeSums::kVersion || sums.size != sizeof(NodeSums)) return "another version";
+  if (sums.job != job || sums.step != step) return "another job step";
+  if (sums.node_id >= nodes) return "no node of this step";
+  if (static_cast<uint32_t>(sums.state) >= kStates) return "state";
+  if (static_cast<uint32_t>(sums.cupti_call) >= kCuptiCalls) return "cupti_call";
+  if (sums.last > 1 || sums.mixed_devices > 1) return "flag";
+  if (std::max({sums.gpus, sums.processes, sums.devices}) > kMostRecords) return "count";
+  if (sums.unattributed_devices > sums.devices) return "unattributed devices";
+  if (std::memchr(sums.device_name, '\0', sizeof(sums.device_name)) == nullptr) {
+    return "device_name";
+  }
+  for (char c : sums.device_name) {
+    if (c == '\0') break;
+    if (c < 0x20 || c > 0x7e) return "device_name";
+  }
+  for (uint64_t value : {sums.span_ns, sums.compute_ns, sums.exposed_communication_ns,
+                         sums.overlapped_communication_ns, sums.exposed_memory_ns, sums.lost_ns}) {
+    if (value > kMaxSum) return "sum";
+  }
+  for (uint64_t value : sums.gemm_ns) {
+    if (value > kMaxSum) return "gemm_ns";
+  }
+  return nullptr;
+}
+
+}  // namespace mfu

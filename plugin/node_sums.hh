@@ -1,0 +1,72 @@
+// What one node knows of a job step: the sum over its processes' records. Goes as bytes to the
+// collector on the step's first node, inside a MUNGE credential.
+//
+// Devices are told apart by UUID: several processes on one GPU are one device. Times are
+// nanoseconds, summed over devices.
+#ifndef MFU_PLUGIN_NODE_SUMS_HH_
+#define MFU_PLUGIN_NODE_SUMS_HH_
+
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "plugin/step_plan.hh"
+#include "profiler/record.hh"
+
+namespace mfu {
+
+struct NodeSums {
+  uint64_t magic = kMagic;
+  uint32_t version = kVersion;
+  uint32_t size = sizeof(NodeSums);
+
+  uint32_t job = 0;
+  uint32_t step = 0;
+  uint32_t run = 0;
+  uint32_t node_id = 0;
+  uint64_t sequence = 0;  // rises with every message of a node
+
+  uint32_t last = 0;            // 1: the step has ended on this node
+  uint32_t failed_tasks = 0;    // ended with a signal or a non-zero status, or slurmstepd died
+  uint32_t gpus = 0;            // that Slurm gave the step on this node
+  uint32_t processes = 0;       // that left a record
+  uint32_t devices = 0;         // that a process has named
+  uint32_t shared_devices = 0;  // more than one process at the same time: sums may overlap
+  uint32_t unattributed_devices = 0;  // a process on it could not be observed
+  uint32_t mixed_devices = 0;         // 1: devices of different names
+  State state = State::kOk;           // the worst of the processes
+  CuptiCall cupti_call = CuptiCall::kNone;
+  int32_t cupti_result = 0;
+  uint32_t record_errno = 0;    // why some process could not leave a record; 0: none said so
+  uint32_t broken_records = 0;  // files that are no sound record
+  uint32_t cut_off_processes = 0;  // ended, or still run, without a last word
+  char device_name[96] = {};
+
+  uint64_t span_ns = 0;
+  uint64_t compute_ns = 0;
+  uint64_t exposed_communication_ns = 0;
+  uint64_t overlapped_communication_ns = 0;
+  uint64_t exposed_memory_ns = 0;
+  uint64_t lost_ns = 0;
+  uint64_t gemm_ns[kPrecisions] = {};
+  uint64_t dropped = 0;
+  uint64_t kept_out = 0;  // records with zero, reversed, impossible or late times
+  uint64_t kernels = 0;
+
+  static constexpr uint64_t kMagic = 0x314d5553'55464d00;  // "\0MFUSUM1"
+  static constexpr uint32_t kVersion = 1;
+};
+static_assert(std::is_trivially_copyable_v<NodeSums>);
+static_assert(std::has_unique_object_representations_v<NodeSums>, "padding would leak memory");
+
+// Sums sound records (record_fault() has passed them). `end_ns`: the step's end on this node, or
+// now. Every sum stays below 2^63 for up to kMostRecords records.
+inline constexpr size_t kMostRecords = 4096;
+void add_records(std::span<const Record> records, uint64_t end_ns, NodeSums* sums);
+
+// Why a peer's bytes are not to be believed, or nullptr.
+const char* node_sums_fault(const NodeSums& sums, uint32_t job, uint32_t step, uint32_t nodes);
+
+}  // namespace mfu
+
+#endif

@@ -1,0 +1,307 @@
+#include "plugin/peer.hh"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <munge.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <memory>
+
+namespace mfu::peer {
+namespace {
+
+// A credential with a node's sums is about 1.5 KB; longer frames are not ours.
+constexpr uint32_t kMaxFrame = 16384;
+constexpr size_t kMaxConnections = 512;
+constexpr int kFrameDeadlineMs = 3000;
+constexpr int kHeldDeadlineMs = 5000;
+
+struct Answer {
+  uint64_t magic = kMagic;
+  uint32_t job = 0;
+  uint32_t step = 0;
+  uint32_t node_id = 0;
+  uint32_t padding = 0;
+  uint64_t sequence = 0;
+  static constexpr uint64_t kMagic = 0x31414355'55464d00;
+};
+
+int64_t now_ms() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+struct ContextDeleter {
+  void operator()(munge_ctx* context) const { munge_ctx_destroy(context); }
+};
+
+std::unique_ptr<munge_ctx, ContextDeleter> munge_context(const StepPlan& plan) {
+  std::unique_ptr<munge_ctx, ContextDeleter> context(munge_ctx_create());
+  if (context != nullptr) {
+    munge_ctx_set(context.get(), MUNGE_OPT_UID_RESTRICTION, uid_t{0});
+    if (!plan.site.munge.empty()) {
+      munge_ctx_set(context.get(), MUNGE_OPT_SOCKET, plan.site.munge.c_str());
+    }
+  }
+  return context;
+}
+
+template <typename Payload>
+tl::expected<std::string, std::string> seal(const StepPlan& plan, const Payload& payload) {
+  auto context = munge_context(plan);
+  char* credential = nullptr;
+  munge_err_t error = munge_encode(&credential, context.get(), &payload, sizeof(payload));
+  if (error != EMUNGE_SUCCESS) {
+    return tl::make_unexpected(std::string("munge: ") + munge_strerror(error));
+  }
+  std::string text = credential;
+  std::free(credential);
+  return text;
+}
+
+template <typename Payload>
+tl::expected<Payload, std::string> unseal(const StepPlan& plan, const std::string& text) {
+  auto context = munge_context(plan);
+  void* bytes = nullptr;
+  int size = 0;
+  uid_t uid = UINT32_MAX;
+  gid_t gid = UINT32_MAX;
+  munge_err_t error = munge_decode(text.c_str(), context.get(), &bytes, &size, &uid, &gid);
+  std::unique_ptr<void, void (*)(void*)> owned(bytes, std::free);
+  if (error != EMUNGE_SUCCESS) {
+    return tl::make_unexpected(std::string("munge: ") + munge_strerror(error));
+  }
+  if (uid != 0) return tl::make_unexpected("a credential of uid " + std::to_string(uid));
+  if (size != sizeof(Payload)) return tl::make_unexpected(std::string("a payload of another size"));
+  Payload payload;
+  std::memcpy(static_cast<void*>(&payload), bytes, sizeof(payload));
+  return payload;
+}
+
+std::string frame(const std::string& text) {
+  uint32_t size = htonl(static_cast<uint32_t>(text.size()));
+  return std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + text;
+}
+
+// The frame's text once it is complete; an error when it cannot become one.
+tl::expected<std::string, bool> unframe(const std::string& received) {
+  if (received.size() < sizeof(uint32_t)) return tl::make_unexpected(true);
+  uint32_t size;
+  std::memcpy(&size, received.data(), sizeof(size));
+  size = ntohl(size);
+  if (size > kMaxFrame || received.size() > sizeof(size) + size) return tl::make_unexpected(false);
+  if (received.size() < sizeof(size) + size) return tl::make_unexpected(true);
+  return received.substr(sizeof(size));
+}
+
+bool wait_for(int fd, short what, int64_t deadline_ms) {
+  int64_t left = deadline_ms - now_ms();
+  pollfd entry{fd, what, 0};
+  return left > 0 && poll(&entry, 1, static_cast<int>(left)) == 1;
+}
+
+// Sends `message`, receives one frame.
+tl::expected<std::string, std::string> exchange(int fd, const std::string& message,
+                                                int64_t deadline_ms) {
+  for (size_t sent = 0; sent < message.size();) {
+    if (!wait_for(fd, POLLOUT, deadline_ms)) return tl::make_unexpected(std::string("timed out"));
+    ssize_t count = ::send(fd, message.data() + sent, message.size() - sent, MSG_NOSIGNAL);
+    if (count < 0 && errno != EAGAIN) return tl::make_unexpected(std::string(strerror(errno)));
+    if (count > 0) sent += static_cast<size_t>(count);
+  }
+  std::string received;
+  for (;;) {
+    auto text = unframe(received);
+    if (text) return *text;
+    if (!text.error()) return tl::make_unexpected(std::string("an overlong answer"));
+    if (!wait_for(fd, POLLIN, deadline_ms)) return tl::make_unexpected(std::string("timed out"));
+    char buffer[4096];
+    ssize_t count = recv(fd, buffer, sizeof(buffer), 0);
+    if (count == 0) return tl::make_unexpected(std::string("closed without an answer"));
+    if (count < 0 && errno != EAGAIN) return tl::make_unexpected(std::string(strerror(errno)));
+    if (count > 0) received.append(buffer, static_cast<size_t>(count));
+  }
+}
+
+int connect_to(const addrinfo& address, int64_t deadline_ms) {
+  int fd = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -1;
+  if (connect(fd, address.ai_addr, address.ai_addrlen) == 0) return fd;
+  int error = errno;
+  socklen_t size = sizeof(error);
+  if (error == EINPROGRESS && wait_for(fd, POLLOUT, deadline_ms) &&
+      getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0) {
+    return fd;
+  }
+  close(fd);
+  return -1;
+}
+
+}  // namespace
+
+std::vector<uint16_t> ports(const StepPlan& plan) {
+  uint32_t range = plan.site.last_port - plan.site.first_port + 1u;
+  uint64_t hash = (uint64_t{plan.job} << 32 | plan.step) * 0x9e3779b97f4a7c15;
+  std::vector<uint16_t> result;
+  for (uint32_t i = 0; i < std::min<uint32_t>(range, kPortTries); ++i) {
+    result.push_back(
+        static_cast<uint16_t>(plan.site.first_port + ((hash >> 32) + i) % range));
+  }
+  return result;
+}
+
+Listener::~Listener() {
+  for (Connection& connection : connections_) close(connection.fd);
+  if (fd_ >= 0) close(fd_);
+}
+
+bool Listener::open(const StepPlan& plan) {
+  plan_ = plan;
+  sequences_.assign(plan.nodes, 0);
+  for (uint16_t port : ports(plan)) {
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int no = 0;
+    int yes = 1;
+    sockaddr_in6 any6{};
+    any6.sin6_family = AF_INET6;
+    any6.sin6_port = htons(port);
+    sockaddr_in any4{};
+    any4.sin_family = AF_INET;
+    any4.sin_port = htons(port);
+    const auto* address = reinterpret_cast<const sockaddr*>(&any6);
+    socklen_t size = sizeof(any6);
+    if (fd < 0) {  // a kernel without IPv6
+      fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+      if (fd < 0) return false;
+      address = reinterpret_cast<const sockaddr*>(&any4);
+      size = sizeof(any4);
+    } else {
+      setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
+    }
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    if (bind(fd, address, size) == 0 && listen(fd, SOMAXCONN) == 0) {
+      fd_ = fd;
+      return true;
+    }
+    close(fd);
+  }
+  return false;
+}
+
+std::vector<int> Listener::descriptors() const {
+  std::vector<int> result;
+  if (fd_ >= 0 && connections_.size() < kMaxConnections) result.push_back(fd_);
+  for (const Connection& connection : connections_) {
+    if (!connection.waiting) result.push_back(connection.fd);
+  }
+  return result;
+}
+
+void Listener::answer(Connection* connection) {
+  Answer answer;
+  answer.job = plan_.job;
+  answer.step = plan_.step;
+  answer.node_id = connection->node_id;
+  answer.sequence = connection->sequence;
+  if (auto text = seal(plan_, answer)) {
+    std::string message = frame(*text);
+    // It fits into an empty socket buffer; a peer that does not take it is no loss.
+    ::send(connection->fd, message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  connection->deadline_ms = 0;
+}
+
+void Listener::turn(const std::function<bool(const NodeSums&)>& accept) {
+  while (connections_.size() < kMaxConnections) {
+    int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) break;
+    connections_.push_back({fd, {}, now_ms() + kFrameDeadlineMs, false, 0, 0});
+  }
+  for (Connection& connection : connections_) {
+    if (connection.waiting) continue;
+    char buffer[4096];
+    ssize_t count;
+    while ((count = recv(connection.fd, buffer, sizeof(buffer), 0)) > 0) {
+      connection.received.append(buffer, static_cast<size_t>(count));
+      if (connection.received.size() > sizeof(uint32_t) + kMaxFrame) break;
+    }
+    auto text = unframe(connection.received);
+    if (!text) {
+      bool gone = count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
+      if (!text.error() || gone) connection.deadline_ms = 0;
+      continue;
+    }
+    // Whoever cannot prove to be root's collector of this step is let go without a word.
+    connection.deadline_ms = 0;
+    auto sums = unseal<NodeSums>(plan_, *text);
+    if (!sums || node_sums_fault(*sums, plan_.job, plan_.step, plan_.nodes) != nullptr) continue;
+    if (sums->run != plan_.run || sums->sequence <= sequences_[sums->node_id]) continue;
+    sequences_[sums->node_id] = sums->sequence;
+    connection.node_id = sums->node_id;
+    connection.sequence = sums->sequence;
+    if (accept(*sums)) {
+      answer(&connection);
+    } else {
+      connection.waiting = true;
+      connection.deadline_ms = now_ms() + kHeldDeadlineMs;
+    }
+  }
+  int64_t now = now_ms();
+  std::erase_if(connections_, [now](const Connection& connection) {
+    if (connection.deadline_ms > now) return false;
+    close(connection.fd);
+    return true;
+  });
+}
+
+void Listener::answer_waiting() {
+  for (Connection& connection : connections_) {
+    if (connection.waiting) answer(&connection);
+  }
+}
+
+tl::expected<void, std::string> send(const StepPlan& plan, const std::string& host,
+                                     const NodeSums& sums, int milliseconds, uint16_t* port) {
+  int64_t deadline_ms = now_ms() + milliseconds;
+  std::vector<uint16_t> candidates = ports(plan);
+  if (*port != 0) candidates.insert(candidates.begin(), *port);
+  std::string why = "no collector listens on " + host;
+  for (uint16_t candidate : candidates) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    int error = getaddrinfo(host.c_str(), std::to_string(candidate).c_str(), &hints, &found);
+    if (error != 0) return tl::make_unexpected(host + ": " + gai_strerror(error));
+    std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);
+    for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+      int fd = connect_to(*address, deadline_ms);
+      if (fd < 0) continue;
+      // A fresh credential each time: the wrong collector's munged would mark it as used.
+      auto text = seal(plan, sums).and_then([&](const std::string& credential) {
+        return exchange(fd, frame(credential), deadline_ms);
+      });
+      close(fd);
+      auto answer = text ? unseal<Answer>(plan, *text)
+                         : tl::expected<Answer, std::string>(tl::make_unexpected(text.error()));
+      if (answer && answer->magic == Answer::kMagic && answer->job == plan.job &&
+          answer->step == plan.step && answer->node_id == sums.node_id &&
+          answer->sequence == sums.sequence) {
+        *port = candidate;
+        return {};
+      }
+      why = host + " port " + std::to_string(candidate) + ": " +
+            (answer ? std::string("answers for another step") : answer.error());
+    }
+  }
+  return tl::make_unexpected(why);
+}
+
+}  // namespace mfu::peer

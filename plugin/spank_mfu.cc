@@ -1,0 +1,205 @@
+// The SPANK plugin: hooks, each of which hands over to one function. A hook never fails a job, never
+// throws into Slurm, and does nothing for a step without GPUs.
+//
+// What happens where (slurmstepd): task_post_fork runs as root in the parent before the first task
+// may execute: spool folder and collector. task_init runs as the user in the task: environment.
+// task_exit runs as root in the parent: the last one tells the collector. job_epilog picks up what a
+// killed slurmstepd or collector has left.
+#include <dlfcn.h>
+#include <sys/wait.h>
+
+#include <exception>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "plugin/collector_link.hh"
+#include "plugin/job_step.hh"
+#include "plugin/options.hh"
+#include "plugin/spank_gate.hh"
+#include "plugin/spool.hh"
+#include "plugin/step_plan.hh"
+
+#define MFU_EXPORT extern "C" __attribute__((visibility("default")))
+
+// SPANK_PLUGIN() would give these internal linkage in C++.
+MFU_EXPORT const char plugin_name[] = "mfu";
+MFU_EXPORT const char plugin_type[] = "spank";
+MFU_EXPORT const unsigned int plugin_version = SLURM_VERSION_NUMBER;
+MFU_EXPORT const unsigned int spank_plugin_version = 1;
+
+namespace mfu {
+namespace {
+
+constexpr char kOptionName[] = "mfu-profile";
+// How the option reaches a step whose srun was started by a batch script with --export=NONE, for
+// which Slurm does not call the option's callback.
+constexpr char kOptionVariable[] = "SLURM_SPANK__SLURM_SPANK_OPTION_mfu_mfu_profile";
+// The longest that the end of a step may wait for the collector.
+constexpr int kEndWaitMs = 2000;
+
+struct Plugin {
+  std::optional<SiteOptions> site;  // nothing: plugstack.conf is wrong, and we stay away
+  UserOptions user;
+  bool option_given = false;
+  bool step_known = false;
+  std::optional<StepPlan> plan;  // of a step that is profiled
+  CollectorLink collector;
+  uint32_t tasks_left = 0;
+  uint32_t failed_tasks = 0;
+};
+
+Plugin& plugin() {
+  static Plugin instance;
+  return instance;
+}
+
+// The folder that this very library was loaded from: its companions lie there.
+std::string own_folder() {
+  Dl_info info;
+  if (dladdr(&plugin_version, &info) == 0 || info.dli_fname == nullptr) return ".";
+  std::string path = info.dli_fname;
+  return path.substr(0, path.rfind('/'));
+}
+
+void read_site(int ac, char* argv[]) {
+  auto site = parse_site_options(std::span(argv, static_cast<size_t>(ac)));
+  if (!site) {
+    slurm_error("mfu: %s; jobs run without slurm-mfu", site.error().c_str());
+    return;
+  }
+  if (site->profiler.empty()) site->profiler = own_folder() + "/libmfu_profiler.so";
+  if (site->collector.empty()) site->collector = own_folder() + "/mfu-collector";
+  plugin().site = *site;
+}
+
+// Called twice in slurmstepd (argument NULL, then ""): the later call with a value wins.
+int on_option(int, const char* argument, int remote) {
+  auto user = parse_user_options(argument);
+  if (!user) {
+    if (remote == 0) slurm_error("--%s: %s", kOptionName, user.error().c_str());
+    return remote == 0 ? ESPANK_ERROR : ESPANK_SUCCESS;
+  }
+  bool bare = argument == nullptr || argument[0] == '\0';
+  if (bare && plugin().option_given) return ESPANK_SUCCESS;
+  plugin().user = *user;
+  plugin().option_given = true;
+  if (remote == 0 && plugin().site && plugin().site->inject == Inject::kOff &&
+      user->wish == UserOptions::Wish::kOn) {
+    slurm_error("--%s: this site has switched profiling off (inject=off)", kOptionName);
+  }
+  return ESPANK_SUCCESS;
+}
+
+void register_option(spank_t spank) {
+  static char name[] = "mfu-profile";
+  static char argument[] = "on|off|key=value,...";
+  static spank_option option = {name, argument, const_cast<char*>(kUserOptionHelp), 2, 0, on_option};
+  spank_option_register(spank, &option);
+}
+
+// Once per slurmstepd and once per task process (each has its own copy after the fork).
+void know_step(spank_t spank) {
+  Plugin& self = plugin();
+  if (self.step_known || !self.site) return;
+  self.step_known = true;
+  if (!self.option_given) {
+    if (auto text = step_variable(spank, kOptionVariable)) {
+      if (auto user = parse_user_options(text->c_str())) self.user = *user;
+    }
+  }
+  if (!wants_profile(*self.site, self.user)) return;
+  self.plan = read_step(spank, *self.site, self.user);
+}
+
+void before_tasks(spank_t spank) {
+  Plugin& self = plugin();
+  if (self.step_known) return;
+  know_step(spank);
+  if (!self.plan) return;
+  StepPlan& plan = *self.plan;
+  spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &self.tasks_left);
+  gid_t gid = 0;
+  spank_get_item(spank, S_JOB_GID, &gid);
+  if (injection_slot_taken(spank)) plan.no_records = "slot-taken";
+  if (auto created = create_spool(plan, gid); created) {
+    store_plan(plan);
+  } else {
+    slurm_info("mfu: %s: %s: this step is not profiled", plan.folder.c_str(),
+               created.error().c_str());
+    plan.no_records = created.error();
+    remove_spool(plan);
+    plan.folder.clear();
+  }
+  if (!self.collector.start(plan)) {
+    slurm_info("mfu: cannot start %s: %m: nothing is written for this step",
+               plan.site.collector.c_str());
+  }
+}
+
+void in_task(spank_t spank) {
+  Plugin& self = plugin();
+  self.step_known = false;  // the parent may have read it before this task's environment was known
+  know_step(spank);
+  if (self.plan && !injection_slot_taken(spank)) inject(spank, *self.plan);
+}
+
+void after_task(spank_t spank) {
+  Plugin& self = plugin();
+  if (!self.plan || self.tasks_left == 0) return;
+  int status = 0;
+  if (spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS || status != 0) {
+    ++self.failed_tasks;
+  }
+  if (--self.tasks_left == 0) self.collector.step_ended(self.failed_tasks, kEndWaitMs);
+}
+
+// The epilog runs in a process of its own, on every node of the job.
+void after_job(spank_t spank) {
+  uint32_t job = 0;
+  if (!plugin().site || spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS) return;
+  const char* node = getenv("SLURMD_NODENAME");
+  if (node == nullptr) return;
+  const SiteOptions& site = *plugin().site;
+  if (left_plans(site.spool, node, job).empty()) return;
+  start_takeover(site.collector, site.spool, node, job);
+}
+
+// Nothing may escape a hook: an exception would kill slurmstepd.
+template <typename Function>
+int guarded(const char* hook, Function&& function) {
+  try {
+    function();
+  } catch (const std::exception& error) {
+    slurm_error("mfu: %s: %s", hook, error.what());
+  } catch (...) {
+    slurm_error("mfu: %s: unknown error", hook);
+  }
+  return ESPANK_SUCCESS;
+}
+
+}  // namespace
+}  // namespace mfu
+
+MFU_EXPORT int slurm_spank_init(spank_t spank, int ac, char* argv[]) {
+  return mfu::guarded("init", [&] {
+    mfu::read_site(ac, argv);
+    if (spank_context() != S_CTX_SLURMD) mfu::register_option(spank);
+  });
+}
+
+MFU_EXPORT int slurm_spank_task_post_fork(spank_t spank, int, char**) {
+  return mfu::guarded("task_post_fork", [&] { mfu::before_tasks(spank); });
+}
+
+MFU_EXPORT int slurm_spank_task_init(spank_t spank, int, char**) {
+  return mfu::guarded("task_init", [&] { mfu::in_task(spank); });
+}
+
+MFU_EXPORT int slurm_spank_task_exit(spank_t spank, int, char**) {
+  return mfu::guarded("task_exit", [&] { mfu::after_task(spank); });
+}
+
+MFU_EXPORT int slurm_spank_job_epilog(spank_t spank, int, char**) {
+  return mfu::guarded("job_epilog", [&] { mfu::after_job(spank); });
+}

@@ -1,0 +1,221 @@
+#include "plugin/spool.hh"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+
+#include "plugin/node_sums.hh"
+
+namespace mfu {
+namespace {
+
+// A user may fill the folder with files of any kind: reading stops here.
+constexpr int kMostEntries = 4 * kMostRecords;
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+std::string job_prefix(uint32_t job) { return std::to_string(job) + "."; }
+
+// Creates a folder that only root can write to, or accepts one that is so already.
+bool root_folder(const std::string& path, mode_t mode) {
+  if (mkdir(path.c_str(), mode) == 0) return chmod(path.c_str(), mode) == 0;
+  if (errno != EEXIST) return false;
+  struct stat status;
+  if (lstat(path.c_str(), &status) != 0) return false;
+  if (!S_ISDIR(status.st_mode)) {
+    errno = ENOTDIR;
+    return false;
+  }
+  if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    errno = EPERM;
+    return false;
+  }
+  return true;
+}
+
+bool create_board(const std::string& folder, uint32_t uid, uint32_t gid) {
+  std::string path = folder + "/" + kBoardName;
+  Descriptor board(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!board) return false;
+  if (int error = posix_fallocate(board.get(), 0, kBoardSize); error != 0) {
+    errno = error;
+    return false;
+  }
+  // posix_fallocate may be emulated or lazy: what counts is that a byte can be written.
+  unsigned char zeros[kBoardSize] = {};
+  if (pwrite(board.get(), zeros, sizeof(zeros), 0) != static_cast<ssize_t>(sizeof(zeros))) {
+    if (errno == 0) errno = ENOSPC;
+    return false;
+  }
+  return fchown(board.get(), uid, gid) == 0;
+}
+
+// Reads exactly `size` bytes of a regular file of exactly that size and owner.
+bool read_exact(int folder, const char* name, uint32_t uid, unsigned char* out, size_t size) {
+  // O_NONBLOCK: a FIFO must not hang us.
+  Descriptor file(openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat status;
+  return file && fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode) &&
+         status.st_uid == uid && status.st_nlink == 1 &&
+         status.st_size == static_cast<off_t>(size) &&
+         pread(file.get(), out, size, 0) == static_cast<ssize_t>(size);
+}
+
+}  // namespace
+
+std::string step_folder(const StepPlan& plan) {
+  return plan.site.spool + "/" + plan.node + "/" + job_prefix(plan.job) +
+         std::to_string(plan.run) + "." + std::to_string(plan.step);
+}
+
+std::string records_folder(std::string_view step_folder) {
+  return std::string(step_folder) + "/records";
+}
+
+tl::expected<void, std::string> create_spool(const StepPlan& plan, uint32_t gid) {
+  auto failed = [] { return tl::make_unexpected("spool:" + errno_name(errno)); };
+  std::string node_folder = plan.site.spool + "/" + plan.node;
+  std::string records = records_folder(plan.folder);
+  if (!root_folder(plan.site.spool, 0755) || !root_folder(node_folder, 0755) ||
+      !root_folder(plan.folder, 0711)) {
+    return failed();
+  }
+  if (mkdir(records.c_str(), 0700) != 0) return failed();
+  if (!create_board(records, plan.uid, gid)) return failed();
+  if (lchown(records.c_str(), plan.uid, gid) != 0) return failed();
+  return {};
+}
+
+void store_plan(const StepPlan& plan) {
+  std::string path = plan.folder + "/plan";
+  Descriptor file(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
+  std::string text = format_plan(plan);
+  if (file && write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    unlink(path.c_str());
+  }
+}
+
+std::vector<StepPlan> left_plans(const std::string& spool, const std::string& node, uint32_t job) {
+  std::vector<StepPlan> plans;
+  std::string folder = spool + "/" + node;
+  std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
+  if (listing == nullptr) return plans;
+  while (const dirent* entry = readdir(listing.get())) {
+    if (!std::string_view(entry->d_name).starts_with(job_prefix(job))) continue;
+    std::string path = folder + "/" + entry->d_name + "/plan";
+    Descriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    char text[16384];
+    ssize_t size = file ? read(file.get(), text, sizeof(text)) : -1;
+    if (size <= 0) continue;
+    if (auto plan = parse_plan({text, static_cast<size_t>(size)})) plans.push_back(*plan);
+  }
+  return plans;
+}
+
+SpoolRecords read_records(const StepPlan& plan) {
+  SpoolRecords result;
+  if (plan.folder.empty()) return result;
+  std::string path = records_folder(plan.folder);
+  int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder < 0) return result;
+  std::unique_ptr<DIR, int (*)(DIR*)> listing(fdopendir(folder), closedir);
+  if (listing == nullptr) {
+    close(folder);
+    return result;
+  }
+  for (int i = 0; i < kMostEntries && result.records.size() < kMostRecords; ++i) {
+    const dirent* entry = readdir(listing.get());
+    if (entry == nullptr) break;
+    std::string_view name = entry->d_name;
+    if (name == kBoardName) {
+      unsigned char board[kBoardSize];
+      if (!read_exact(folder, kBoardName, plan.uid, board, sizeof(board))) continue;
+      for (uint32_t error = 1; error < kBoardSize && result.record_errno == 0; ++error) {
+        if (board[error] == 1) result.record_errno = error;
+      }
+    }
+    if (!name.ends_with(kRecordSuffix)) continue;
+    unsigned char file[kRecordFileSize];
+    Record record;
+    if (read_exact(folder, entry->d_name, plan.uid, file, sizeof(file)) &&
+        newest_record(file, &record)) {
+      result.records.push_back(record);
+    } else {
+      ++result.broken;
+    }
+  }
+  return result;
+}
+
+void remove_spool(const StepPlan& plan) {
+  if (plan.folder.empty()) return;
+  std::error_code ignored;
+  std::filesystem::remove_all(plan.folder, ignored);
+}
+
+FolderClaim::FolderClaim(const StepPlan& plan) {
+  if (plan.folder.empty()) return;
+  fd_ = open(plan.folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    close(fd_);
+    fd_ = -1;
+  }
+}
+
+FolderClaim::~FolderClaim() {
+  if (fd_ >= 0) close(fd_);
+}
+
+JobLock::JobLock(const StepPlan& plan, int milliseconds) {
+  // One file for all jobs of the node, one byte of it per job: nothing to clean up. Locks of the open
+  // file description, not of the process, so that they end with the descriptor alone.
+  std::string path = plan.site.spool + "/" + plan.node + "/lock";
+  fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd_ < 0) return;
+  struct flock range {};
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  range.l_start = plan.job;
+  range.l_len = 1;
+  for (int waited = 0; fcntl(fd_, F_OFD_SETLK, &range) != 0 && waited < milliseconds; waited += 5) {
+    usleep(5000);
+  }
+}
+
+JobLock::~JobLock() {
+  if (fd_ >= 0) close(fd_);
+}
+
+std::string errno_name(int error) {
+  const char* name = strerrorname_np(error);
+  if (name == nullptr) return "errno-" + std::to_string(error);
+  std::string lower = name;
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(c | 0x20); });
+  return lower;
+}
+
+}  // namespace mfu

@@ -1,0 +1,78 @@
+// The spool: one folder per job step and node.
+//
+//   SPOOL/NODE/JOB.RUN.STEP/          root 0711: nobody but root changes what is in it
+//     plan                            root 0600: StepPlan, for a collector that has to take over
+//     records/                        the job's user, 0700: the only place the user writes to
+//       board, PID.N.mfu              see profiler/record.hh
+//   SPOOL/NODE/lock                   a byte per job, see JobLock
+//
+// Everything below records/ is hostile input: opened without following links, checked to be a
+// regular file of exactly the right size and owner, copied, then validated.
+#ifndef MFU_PLUGIN_SPOOL_HH_
+#define MFU_PLUGIN_SPOOL_HH_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "plugin/step_plan.hh"
+#include "profiler/record.hh"
+
+namespace mfu {
+
+// Where the step's folder would be. Pure: the task computes the same path as slurmstepd.
+std::string step_folder(const StepPlan& plan);
+std::string records_folder(std::string_view step_folder);
+
+// Creates plan.folder's records/ and board for plan.uid and gid, with their blocks allocated. An
+// error is a reason as it stands in the line: "spool:" and the errno's name, e.g. "spool:enospc".
+tl::expected<void, std::string> create_spool(const StepPlan& plan, uint32_t gid);
+
+// Keeps the plan for a takeover. Failing is not fatal.
+void store_plan(const StepPlan& plan);
+// The plans of a job's steps on this node that nobody has removed yet.
+std::vector<StepPlan> left_plans(const std::string& spool, const std::string& node, uint32_t job);
+
+struct SpoolRecords {
+  std::vector<Record> records;
+  uint32_t broken = 0;        // files that are no sound record
+  uint32_t record_errno = 0;  // the board's first entry; 0: none
+};
+SpoolRecords read_records(const StepPlan& plan);
+
+void remove_spool(const StepPlan& plan);
+
+// A collector's claim to a step's folder, for its life: who finds it taken leaves the step alone.
+class FolderClaim {
+ public:
+  explicit FolderClaim(const StepPlan& plan);
+  ~FolderClaim();
+  FolderClaim(const FolderClaim&) = delete;
+  FolderClaim& operator=(const FolderClaim&) = delete;
+  bool held() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+// Serialises the collectors of one job on one node; released by the destructor. Waits at most
+// `milliseconds`; going on without the lock is safe, only slower (lost updates are repeated).
+class JobLock {
+ public:
+  JobLock(const StepPlan& plan, int milliseconds);
+  ~JobLock();
+  JobLock(const JobLock&) = delete;
+  JobLock& operator=(const JobLock&) = delete;
+
+ private:
+  int fd_ = -1;
+};
+
+// "enospc" for ENOSPC: lower case, for reasons in the line. "errno-N" for what has no short name.
+std::string errno_name(int error);
+
+}  // namespace mfu
+
+#endif

@@ -1,0 +1,134 @@
+#include "plugin/step_plan.hh"
+
+#include <charconv>
+#include <limits>
+
+namespace mfu {
+namespace {
+
+std::string decimal(unsigned __int128 value) {
+  std::string digits;
+  do {
+    digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(value % 10)));
+    value /= 10;
+  } while (value != 0);
+  return digits;
+}
+
+template <typename Number>
+bool read(std::string_view text, Number* out) {
+  if constexpr (std::is_same_v<Number, unsigned __int128>) {
+    if (text.empty() || text.size() > 38) return false;
+    *out = 0;
+    for (char digit : text) {
+      if (digit < '0' || digit > '9') return false;
+      *out = *out * 10 + static_cast<unsigned>(digit - '0');
+    }
+    return true;
+  } else {
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
+    return error == std::errc() && end == text.data() + text.size();
+  }
+}
+
+// One list of fields serves writing and reading, so that they cannot drift apart.
+template <typename Plan, typename Text, typename Number>
+void visit(Plan& plan, Text&& text, Number&& number) {
+  number("job", plan.job);
+  number("step", plan.step);
+  number("batch", plan.batch);
+  number("run", plan.run);
+  number("array_job", plan.array_job);
+  number("array_task", plan.array_task);
+  number("node_id", plan.node_id);
+  number("nodes", plan.nodes);
+  number("uid", plan.uid);
+  number("gpus", plan.gpus);
+  number("started_ns", plan.started_ns);
+  text("node", plan.node);
+  text("node_list", plan.node_list);
+  text("folder", plan.folder);
+  text("no_records", plan.no_records);
+  number("field", plan.site.field);
+  number("update", plan.site.update_seconds);
+  text("spool", plan.site.spool);
+  number("first_port", plan.site.first_port);
+  number("last_port", plan.site.last_port);
+  text("munge", plan.site.munge);
+  text("log", plan.site.log);
+  number("flops", plan.user.flops);
+  number("flops_per_step", plan.user.flops_per_step);
+  number("steps", plan.user.steps);
+  number("precision", plan.user.precision);
+  number("end", plan.run);  // the last line: a torn file lacks it
+}
+
+// The integer that stands for a field: enumerations and bools travel as numbers.
+template <typename Value>
+auto as_number(const Value& value) {
+  if constexpr (std::is_same_v<Value, unsigned __int128>) {
+    return value;
+  } else {
+    return static_cast<uint64_t>(value);
+  }
+}
+
+}  // namespace
+
+std::string format_plan(const StepPlan& plan) {
+  std::string out;
+  visit(
+      plan,
+      [&](const char* key, const std::string& value) {
+        out.append(key).append("=").append(value).append("\n");
+      },
+      [&](const char* key, const auto& value) {
+        out.append(key).append("=").append(decimal(as_number(value))).append("\n");
+      });
+  return out;
+}
+
+tl::expected<StepPlan, std::string> parse_plan(std::string_view text) {
+  StepPlan plan;
+  std::string error;
+  int line_number = 0;
+  auto next = [&](const char* key) -> std::string_view {
+    ++line_number;
+    size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    std::string_view name = key;
+    if (end == std::string_view::npos || !line.starts_with(name) ||
+        line.substr(name.size(), 1) != "=") {
+      if (error.empty()) {
+        error = "plan line " + std::to_string(line_number) + ": no " + std::string(key) + "=";
+      }
+      return {};
+    }
+    text.remove_prefix(end + 1);
+    return line.substr(name.size() + 1);
+  };
+  visit(
+      plan, [&](const char* key, std::string& value) { value = next(key); },
+      [&](const char* key, auto& value) {
+        using Value = std::remove_reference_t<decltype(value)>;
+        auto number = as_number(value);
+        bool good = read(next(key), &number);
+        if constexpr (std::is_integral_v<Value> && !std::is_same_v<Value, bool> &&
+                      !std::is_same_v<Value, unsigned __int128>) {
+          good = good && number <= std::numeric_limits<Value>::max();
+        }
+        if (!good && error.empty()) {
+          error = "plan line " + std::to_string(line_number) + ": " + key + " is no number";
+        }
+        value = static_cast<Value>(number);
+      });
+  if (error.empty() && !text.empty()) error = "plan: text after its end";
+  if (error.empty() && (static_cast<int>(plan.site.field) > 1 ||
+                        static_cast<int>(plan.user.precision) >= kPrecisions)) {
+    error = "plan: field or precision out of range";
+  }
+  if (!error.empty()) return tl::make_unexpected(error);
+  return plan;
+}
+
+}  // namespace mfu

@@ -1,0 +1,42 @@
+// What slurmstepd tells the collector of a job step on its node, once, when the step starts. The
+// text form goes through the collector's socket and lies in the step's folder for the job epilog.
+#ifndef MFU_PLUGIN_STEP_PLAN_HH_
+#define MFU_PLUGIN_STEP_PLAN_HH_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+
+#include "plugin/options.hh"
+
+namespace mfu {
+
+struct StepPlan {
+  uint32_t job = 0;
+  uint32_t step = 0;       // Slurm's step id; batch and interactive steps have special ones
+  bool batch = false;      // the batch step: it usually starts other steps and runs no CUDA itself
+  uint32_t run = 0;        // restart count
+  uint32_t array_job = 0;  // 0: not an array task
+  uint32_t array_task = 0;
+  uint32_t node_id = 0;  // in the step
+  uint32_t nodes = 1;    // of the step
+  uint32_t uid = 0;
+  uint32_t gpus = 0;        // of the step on this node
+  uint64_t started_ns = 0;  // CLOCK_REALTIME
+  std::string node;         // this node's NodeName
+  std::string node_list;    // the step's nodes as a hostlist; the first collects
+  std::string folder;       // the step's folder in the spool; empty: none
+  std::string no_records;  // why no record can come ("spool:enospc", "slot-taken"); empty: they can
+  SiteOptions site;
+  UserOptions user;
+};
+
+// One "key=value" a line. A value never holds a newline.
+std::string format_plan(const StepPlan& plan);
+// Errors name the line. The text comes from root, yet a torn file must not be believed.
+tl::expected<StepPlan, std::string> parse_plan(std::string_view text);
+
+}  // namespace mfu
+
+#endif

@@ -1,0 +1,22 @@
+// From what the nodes know of a job step to the step's accounting line.
+#ifndef MFU_PLUGIN_STEP_REPORT_HH_
+#define MFU_PLUGIN_STEP_REPORT_HH_
+
+#include <cstdint>
+#include <map>
+
+#include "plugin/comment.hh"
+#include "plugin/node_sums.hh"
+#include "plugin/step_plan.hh"
+
+namespace mfu {
+
+// The step's figures as of `now_ns`, for merge_step() (`ended`) or show_running(). `nodes`: the last
+// word of each node, by node id. A node that was never heard, or had not ended when the step was
+// given up, makes an ended step partial.
+Comment report_step(const StepPlan& plan, const std::map<uint32_t, NodeSums>& nodes,
+                    uint64_t now_ns, bool ended);
+
+}  // namespace mfu
+
+#endif

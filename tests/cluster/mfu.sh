@@ -1,0 +1,65 @@
+# shellcheck shell=bash
+# On top of lib.sh: a cluster with slurm-mfu on it and the fake GPU for its jobs. Run from the repository's root; the
+# build folder is $1 of the test, or build.
+
+build=$(realpath "${B:-build}")
+fake=$build/tests/fake
+export PATH=$fake:$PATH
+export LD_LIBRARY_PATH=$fake
+
+# mfu_up [plugstack arguments]: the cluster, and the plugin with a spool below it. $work is a folder that jobs may write
+# to; $truth and what else they leave lies there.
+mfu_up() {
+    cluster_up || exit
+    spool=$MFU_CLUSTER_DIR/mfu
+    work=$MFU_CLUSTER_DIR/work
+    mkdir -m 1777 "$work"
+    mfu_plugin "$@"
+}
+
+# mfu_plugin [arguments]: other arguments from the next step on.
+mfu_plugin() {
+    "$mfu_cluster" plugstack "$MFU_CLUSTER_DIR" "optional $build/spank_mfu.so inject=gpu spool=$spool \
+munge=$MFU_CLUSTER_DIR/munge/socket log=$MFU_CLUSTER_DIR/log/collector.log $*"
+}
+
+# line JOB [REGEX] [FIELD]: the job's final line from accounting, once it fits.
+line() {
+    sacct_field "$1" "${3:-AdminComment}" 30 "${2:-mfu/1 .*\.}"
+}
+
+# value LINE KEY: what stands behind KEY= in a line.
+value() {
+    local rest=" ${1-} "
+    [[ $rest == *" $2="* ]] || return 1
+    rest=${rest#*" $2="}
+    echo "${rest%% *}"
+}
+
+# sum LINE NAME: one of the exact sums; NAME as in mfu-report --json.
+sum() {
+    local names=(model_flops capacity_flop flops_ns elapsed_ns attributed_ns span_ns compute_ns exposed_communication_ns
+        overlapped_communication_ns exposed_memory_ns lost_ns training_steps training_ns) sums i
+    IFS=, read -ra sums < <(value "$1" sum | tr -d .)
+    for i in "${!names[@]}"; do
+        [[ ${names[i]} != "$2" ]] || { echo "$((36#${sums[i]}))"; return; }
+    done
+    return 1
+}
+
+# truth KEY FILE...: the sum over the generator's truth files.
+truth() {
+    local key=$1
+    shift
+    jq -s "map(.$key) | add" "$@"
+}
+
+# same_as_truth LINE NAME FILE...: every class of time is the generator's, to the nanosecond.
+same_as_truth() {
+    local line=$1 name=$2 pair
+    shift 2
+    for pair in span_ns:span_ns compute_ns:compute_ns exposed_communication_ns:exposed_comm_ns \
+        overlapped_communication_ns:overlapped_comm_ns exposed_memory_ns:exposed_memory_ns; do
+        is "$(sum "$line" "${pair%:*}")" "$(truth "${pair#*:}" "$@")" "$name: ${pair%:*} is the truth's"
+    done
+}

@@ -203,10 +203,30 @@ Outcome edit_in_database(const StepPlan& plan, const Edit& edit, std::string* wh
     *why = "slurmdbd: " + slurm_reason(errno);
     return Outcome::kFailed;
   }
-  auto stored = load_row(database.get(), plan);
+  // Without the commit slurmdbd rolls the change back when the connection closes, and says nothing. A
+  // second connection reads back, for the first one would see its own change in any case.
+  if (slurmdb_connection_commit(database.get(), true) != SLURM_SUCCESS) {
+    *why = "slurmdbd: " + slurm_reason(errno);
+    return Outcome::kFailed;
+  }
+  Database reader;
+  if (reader.get() == nullptr) return Outcome::kFailed;
+  auto stored = load_row(reader.get(), plan);
   if (stored && *stored && (*stored)->text == value) return Outcome::kWritten;
   *why = "slurmdbd did not keep the comment";
   return Outcome::kFailed;
+}
+
+std::optional<uint32_t> restart_count(uint32_t job_id) {
+  job_info_msg_t* message = nullptr;
+  if (slurm_load_job(&message, job_id, SHOW_ALL) != SLURM_SUCCESS) return std::nullopt;
+  std::optional<uint32_t> count;
+  for (uint32_t i = 0; i < message->record_count; ++i) {
+    const slurm_job_info_t& job = message->job_array[i];
+    if (job.job_id == job_id) count = job.restart_cnt;
+  }
+  slurm_free_job_info_msg(message);
+  return count;
 }
 
 bool step_runs(const StepPlan& plan) {

@@ -34,6 +34,9 @@ Outcome edit_in_controller(const StepPlan& plan, const Edit& edit, std::string* 
 // Writes only to a row that has ended: before, the controller's own completion record overwrites it.
 Outcome edit_in_database(const StepPlan& plan, const Edit& edit, std::string* why);
 
+// How often the job has been requeued; nothing when slurmctld does not say.
+std::optional<uint32_t> restart_count(uint32_t job);
+
 // Whether slurmctld still knows the step as running. True when it cannot be asked.
 bool step_runs(const StepPlan& plan);
 

@@ -49,8 +49,7 @@ std::optional<std::string> step_variable(spank_t spank, const char* name) {
   return std::string(value);
 }
 
-std::optional<StepPlan> read_step(spank_t spank, const SiteOptions& site,
-                                  const UserOptions& user) {
+std::optional<StepPlan> read_step(spank_t spank, const SiteOptions& site, const UserOptions& user) {
   StepPlan plan;
   plan.site = site;
   plan.user = user;
@@ -65,7 +64,14 @@ std::optional<StepPlan> read_step(spank_t spank, const SiteOptions& site,
   auto gpus = step_variable(spank, plan.batch ? "SLURM_JOB_GPUS" : "SLURM_STEP_GPUS");
   plan.gpus = gpus ? std::min(count_devices(*gpus), kMostGpus) : 0;
   if (plan.gpus == 0) return std::nullopt;
-  item(spank, S_SLURM_RESTART_COUNT, &plan.run);
+  // The item is set for batch steps only; the variable reaches the steps that a batch script
+  // starts.
+  item(spank, S_SLURM_RESTART_COUNT, &plan.restart);
+  if (auto count = step_variable(spank, "SLURM_RESTART_COUNT")) {
+    plan.restart =
+        std::max(plan.restart, static_cast<uint32_t>(std::strtoul(count->c_str(), nullptr, 10)));
+  }
+  plan.run = plan.restart;
   item(spank, S_JOB_NODEID, &plan.node_id);
   item(spank, S_JOB_NNODES, &plan.nodes);
   uint32_t array_job = 0;
@@ -81,8 +87,8 @@ std::optional<StepPlan> read_step(spank_t spank, const SiteOptions& site,
   }
   timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  plan.started_ns = static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 +
-                    static_cast<uint64_t>(now.tv_nsec);
+  plan.started_ns =
+      static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
   char host[256] = "localhost";
   gethostname(host, sizeof(host) - 1);
   // slurmstepd's own environment, not the step's: the user must not choose a path's part.

@@ -11,8 +11,8 @@
 
 namespace mfu {
 
-// What the step is on this node, with the site's and the user's options in it. Nothing when the step
-// has no GPUs here, or SPANK does not tell which job it is.
+// What the step is on this node, with the site's and the user's options in it. Nothing when the
+// step has no GPUs here, or SPANK does not tell which job it is.
 std::optional<StepPlan> read_step(spank_t spank, const SiteOptions& site, const UserOptions& user);
 
 // A variable of the step's environment; nothing when it is not set (or absurdly long).

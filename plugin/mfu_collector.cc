@@ -132,7 +132,7 @@ NodeSums Collector::sum_node(bool last) {
   NodeSums sums;
   sums.job = plan_.job;
   sums.step = plan_.step;
-  sums.run = plan_.run;
+  sums.restart = plan_.restart;
   sums.node_id = plan_.node_id;
   sums.sequence = ++sequence_;
   sums.last = last ? 1 : 0;
@@ -217,7 +217,10 @@ void Collector::check_missing_nodes() {
 
 accounting::Outcome Collector::write_line(bool final_line) {
   Comment step = report_step(plan_, nodes_, final_line ? ended_ns_ : wall_clock_ns(), final_line);
+  // A batch script that leaves the work to its steps must not count their GPUs once more: it says
+  // only, should no step of it use CUDA, that there was nothing to see.
   const bool nothing_ran = plan_.batch && nodes_[plan_.node_id].processes == 0;
+  if (nothing_ran) step.sums = Sums{};
   const size_t limit = plan_.site.field == Field::kComment ? kCommentLimit : kFieldLimit;
   accounting::Edit edit = [&](std::string_view field)
       -> tl::expected<std::optional<std::string>, std::string> {
@@ -227,7 +230,6 @@ accounting::Outcome Collector::write_line(bool final_line) {
       // A line that cannot be read is replaced: it would never become right again.
       if (auto parsed = parse_comment(line)) job = *parsed;
     }
-    // A batch script that leaves the work to its steps has nothing to say beside them.
     if (nothing_ran && (!final_line || (job.run == plan_.run && !job.merged.empty()))) {
       return std::nullopt;
     }
@@ -279,6 +281,10 @@ void Collector::settle_final() {
 }
 
 void Collector::follow() {
+  if (is_first()) {
+    plan_.run = accounting::restart_count(plan_.job).value_or(plan_.restart);
+    if (plan_.run != plan_.restart) store_plan(plan_);
+  }
   if (is_first() && plan_.nodes > 1 && !listener_.open(plan_)) {
     report("no free port in %u-%u: other nodes cannot report", plan_.site.first_port,
            plan_.site.last_port);

@@ -22,7 +22,7 @@ struct NodeSums {
 
   uint32_t job = 0;
   uint32_t step = 0;
-  uint32_t run = 0;
+  uint32_t restart = 0;  // StepPlan::restart: steps of a requeued job have the same numbers again
   uint32_t node_id = 0;
   uint64_t sequence = 0;  // rises with every message of a node
 

@@ -243,7 +243,7 @@ void Listener::turn(const std::function<bool(const NodeSums&)>& accept) {
     connection.deadline_ms = 0;
     auto sums = unseal<NodeSums>(plan_, *text);
     if (!sums || node_sums_fault(*sums, plan_.job, plan_.step, plan_.nodes) != nullptr) continue;
-    if (sums->run != plan_.run || sums->sequence <= sequences_[sums->node_id]) continue;
+    if (sums->restart != plan_.restart || sums->sequence <= sequences_[sums->node_id]) continue;
     sequences_[sums->node_id] = sums->sequence;
     connection.node_id = sums->node_id;
     connection.sequence = sums->sequence;

@@ -154,9 +154,10 @@ void after_task(spank_t spank) {
   if (--self.tasks_left == 0) self.collector.step_ended(self.failed_tasks, kEndWaitMs);
 }
 
-// The epilog runs in a process of its own, on every node of the job.
-void after_job(spank_t spank) {
+// The epilog runs in a process of its own, on every node of the job; init is not called there.
+void after_job(spank_t spank, int ac, char* argv[]) {
   uint32_t job = 0;
+  read_site(ac, argv);
   if (!plugin().site || spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS) return;
   const char* node = getenv("SLURMD_NODENAME");
   if (node == nullptr) return;
@@ -200,6 +201,6 @@ MFU_EXPORT int slurm_spank_task_exit(spank_t spank, int, char**) {
   return mfu::guarded("task_exit", [&] { mfu::after_task(spank); });
 }
 
-MFU_EXPORT int slurm_spank_job_epilog(spank_t spank, int, char**) {
-  return mfu::guarded("job_epilog", [&] { mfu::after_job(spank); });
+MFU_EXPORT int slurm_spank_job_epilog(spank_t spank, int ac, char* argv[]) {
+  return mfu::guarded("job_epilog", [&] { mfu::after_job(spank, ac, argv); });
 }

@@ -87,7 +87,7 @@ bool read_exact(int folder, const char* name, uint32_t uid, unsigned char* out, 
 
 std::string step_folder(const StepPlan& plan) {
   return plan.site.spool + "/" + plan.node + "/" + job_prefix(plan.job) +
-         std::to_string(plan.run) + "." + std::to_string(plan.step);
+         std::to_string(plan.restart) + "." + std::to_string(plan.step);
 }
 
 std::string records_folder(std::string_view step_folder) {
@@ -102,7 +102,12 @@ tl::expected<void, std::string> create_spool(const StepPlan& plan, uint32_t gid)
       !root_folder(plan.folder, 0711)) {
     return failed();
   }
-  if (mkdir(records.c_str(), 0700) != 0) return failed();
+  if (mkdir(records.c_str(), 0700) != 0) {
+    // What a step of the same number left in an earlier run of the job.
+    if (errno != EEXIST) return failed();
+    remove_spool(plan);
+    if (!root_folder(plan.folder, 0711) || mkdir(records.c_str(), 0700) != 0) return failed();
+  }
   if (!create_board(records, plan.uid, gid)) return failed();
   if (lchown(records.c_str(), plan.uid, gid) != 0) return failed();
   return {};

@@ -1,6 +1,6 @@
 // The spool: one folder per job step and node.
 //
-//   SPOOL/NODE/JOB.RUN.STEP/          root 0711: nobody but root changes what is in it
+//   SPOOL/NODE/JOB.RESTART.STEP/          root 0711: nobody but root changes what is in it
 //     plan                            root 0600: StepPlan, for a collector that has to take over
 //     records/                        the job's user, 0700: the only place the user writes to
 //       board, PID.N.mfu              see profiler/record.hh

@@ -37,6 +37,7 @@ void visit(Plan& plan, Text&& text, Number&& number) {
   number("job", plan.job);
   number("step", plan.step);
   number("batch", plan.batch);
+  number("restart", plan.restart);
   number("run", plan.run);
   number("array_job", plan.array_job);
   number("array_task", plan.array_task);

@@ -81,19 +81,20 @@ Comment report_step(const StepPlan& plan, const std::map<uint32_t, NodeSums>& no
 
   const Device* known = mixed ? nullptr : find_device(device);
   comment.gpu = mixed ? kMixed : known != nullptr ? std::string(known->short_name) : device;
-  comment.precision = plan.user.precision != Precision::kUnknown ? plan.user.precision
-                                                                 : heaviest_precision(nodes);
+  comment.precision =
+      plan.user.precision != Precision::kUnknown ? plan.user.precision : heaviest_precision(nodes);
   if (!mixed) comment.peak_gigaflops = peak_gigaflops(device, comment.precision).value_or(0);
 
   bool complete = final_nodes == plan.nodes;
   if (ended && !complete) {
-    comment.partial =
-        "nodes:" + std::to_string(final_nodes) + "-of-" + std::to_string(plan.nodes);
+    comment.partial = "nodes:" + std::to_string(final_nodes) + "-of-" + std::to_string(plan.nodes);
   }
 
   const uint128 flops = plan.user.declared_flops();
   // Declared FLOPs are those of the whole run: an unfinished one has not executed them.
-  if (flops == 0) {
+  if (ended && device.empty()) {
+    comment.no_mfu = comment.no_time.empty() ? "no-device" : comment.no_time;
+  } else if (flops == 0) {
     comment.no_mfu = "no-flops";
   } else if (!ended) {
     comment.no_mfu = "running";
@@ -103,8 +104,6 @@ Comment report_step(const StepPlan& plan, const std::map<uint32_t, NodeSums>& no
     comment.no_mfu = "incomplete";
   } else if (mixed) {
     comment.no_mfu = "mixed-gpus";
-  } else if (device.empty()) {
-    comment.no_mfu = comment.no_time.empty() ? "no-device" : comment.no_time;
   } else if (comment.precision == Precision::kUnknown) {
     comment.no_mfu = "precision-unknown";
   } else if (comment.peak_gigaflops == 0) {

@@ -1,0 +1,184 @@
+// The accounting line: what a job's comment field says about its efficiency.
+//
+//   mfu/1 mfu=51.9% hfu=n/a(no-counts) basis=model gpus=8xH100-SXM peak=989.4(bf16) compute=78.2%
+//   comm=12.1%+9.3% mem=0.2% idle=9.5% steps=20 step=1.13s cover=100.0%/99.8% s=0-1 sum=1k3,...,7.
+//
+// One line, at most kMaxLine bytes, printable ASCII without quotes, '|', ';' and newline. Keys
+// stand in a fixed order; readers ignore keys that they do not know. mfu-comment(5) defines every
+// key.
+//
+// A job has one line and many writers: its steps, one after the other or at the same time. Hence
+// the line carries, in base 36, the exact integer sums of the steps merged so far (`sum=`), which
+// steps those are (`s=`), and apart from them the state of one step that still runs (`cur=`).
+// Merging a step twice is impossible, and a lost update can be seen and repeated.
+//
+// `sum=` is the last key in every version of the line and ends with a full stop: so a reader knows
+// where the line ends in a field that others write to as well, and sees when it was cut off.
+#ifndef MFU_PLUGIN_COMMENT_HH_
+#define MFU_PLUGIN_COMMENT_HH_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+
+#include "plugin/step_set.hh"
+#include "profiler/kernel.hh"
+
+namespace mfu {
+
+using uint128 = unsigned __int128;
+
+inline constexpr size_t kMaxLine = 512;
+
+// Bounds of the sums: 20 and 14 digits in base 36. The first is 16,384 GPUs of 10^16 FLOP/s for
+// 2,000 years; the second is 6 * 10^12 GPU-seconds.
+inline constexpr uint128 kMostFlop = uint128{3656158440062976} * 3656158440062976 - 1;
+inline constexpr uint128 kMostCount = uint128{78364164096} * 78364164096 - 1;
+
+// Exact sums over GPUs; merging is addition, which stops at the bounds. Times in GPU-nanoseconds:
+// 128 bits, for 16,384 GPUs fill 64 bits within 13 days.
+struct Sums {
+  uint128 model_flops = 0;    // FLOP that the job declared (basis model)
+  uint128 capacity_flop = 0;  // dense peak x time of the GPUs that model_flops were spent on
+  uint128 flops_ns = 0;       // GPU time for which FLOPs and peak are known
+  uint128 elapsed_ns = 0;     // GPUs x wall time of the steps
+  uint128 attributed_ns = 0;  // GPU time for which compute, communication and idle are known
+  uint128 span_ns = 0;        // first to last activity per GPU, summed
+  uint128 compute_ns = 0;
+  uint128 exposed_communication_ns = 0;
+  uint128 overlapped_communication_ns = 0;
+  uint128 exposed_memory_ns = 0;
+  uint128 lost_ns = 0;         // part of attributed_ns that was not observed
+  uint128 training_steps = 0;  // as declared; 0: unknown
+  uint128 training_ns = 0;     // wall time (not GPU time) of the job steps that ran them
+
+  bool operator==(const Sums&) const = default;
+  Sums& operator+=(const Sums& other);
+  // attributed - compute - exposed communication - exposed memory, never below 0.
+  uint128 idle_ns() const;
+  // A sum stands at its bound: no figure can be told.
+  bool overflowed() const;
+  // FLOPs and peak are known for all of elapsed; compute, communication and idle are.
+  bool flops_whole() const;
+  bool time_whole() const;
+};
+
+// A sum, its name in mfu-report's JSON, and its bound; in the order of the vector in the line.
+struct SumField {
+  const char* name;
+  uint128 Sums::*member;
+  uint128 most;
+};
+inline constexpr SumField kSumFields[] = {
+    {"model_flops", &Sums::model_flops, kMostFlop},
+    {"capacity_flop", &Sums::capacity_flop, kMostFlop},
+    {"flops_ns", &Sums::flops_ns, kMostCount},
+    {"elapsed_ns", &Sums::elapsed_ns, kMostCount},
+    {"attributed_ns", &Sums::attributed_ns, kMostCount},
+    {"span_ns", &Sums::span_ns, kMostCount},
+    {"compute_ns", &Sums::compute_ns, kMostCount},
+    {"exposed_communication_ns", &Sums::exposed_communication_ns, kMostCount},
+    {"overlapped_communication_ns", &Sums::overlapped_communication_ns, kMostCount},
+    {"exposed_memory_ns", &Sums::exposed_memory_ns, kMostCount},
+    {"lost_ns", &Sums::lost_ns, kMostCount},
+    {"training_steps", &Sums::training_steps, kMostCount},
+    {"training_ns", &Sums::training_ns, kMostCount},
+};
+
+// The line's content. A reason is one of those in mfu-comment(5): [a-z0-9-:.], at most kMaxReason
+// bytes; format_comment() makes any other text fit.
+struct Comment {
+  uint32_t run = 0;                           // how often the job had been requeued
+  uint32_t gpus = 0;                          // of the widest step
+  std::string gpu;                            // short device name, or kMixed; empty: unknown
+  uint64_t peak_gigaflops = 0;                // 0: unknown; kMixedPeak
+  Precision precision = Precision::kUnknown;  // that the peak is of
+  std::string no_mfu;   // why mfu is n/a, or leaves out a part of the job; empty: unknown reason
+  std::string no_time;  // the same of compute, comm, mem and idle
+  std::string partial;  // why a part of the merged steps is missing; empty: nothing is
+  StepSet merged;
+  Sums sums;                             // of the merged steps
+  std::optional<uint32_t> running_step;  // the step that `current` is of
+  Sums current;
+
+  // The merged steps and the running one, unless that one has been merged since.
+  Sums total() const;
+  bool running() const { return running_step && !merged.contains(*running_step); }
+};
+inline constexpr char kMixed[] = "mixed";
+inline constexpr char kUnknownGpu[] = "unknown";
+inline constexpr uint64_t kMixedPeak = UINT64_MAX;
+inline constexpr size_t kMaxReason = 32;
+// `text` made a reason, a device name (nothing for a device that is not known).
+std::string fit_reason(std::string_view text);
+std::string fit_gpu(std::string_view text);
+inline constexpr size_t kMaxGpuName = 16;
+
+// Figures that a line shows, from its sums. Negative when unknown.
+struct Figures {
+  double mfu = -1;      // fraction; > 1 is shown, with "!" after it: the basis is wrong
+  double compute = -1;  // fractions of attributed GPU time
+  double exposed_communication = -1;
+  double overlapped_communication = -1;
+  double exposed_memory = -1;
+  double idle = -1;
+  double step_seconds = -1;
+  double flops_coverage = -1;     // flops_ns / elapsed_ns
+  double observed_coverage = -1;  // (attributed - lost) / elapsed
+};
+// MFU below this FLOPs coverage is n/a(coverage): it would speak of a small part of the job.
+inline constexpr double kLeastCoverage = 0.5;
+Figures figures(const Comment& comment);
+
+// "51.9%"; "n/a" for a negative fraction; at most "999.9%". Of no locale.
+std::string percent_text(double fraction);
+// "1.13s", "0.0041s"; "n/a" for a negative number.
+std::string seconds_text(double seconds);
+
+// Why mfu is n/a: a reason, "coverage" or "overflow". Empty: it is known.
+std::string why_no_mfu(const Comment& comment);
+// Why compute, comm, mem and idle are n/a: a reason or "overflow". Empty: they are known.
+std::string why_no_time(const Comment& comment);
+
+// A byte of a value in the line: printable ASCII without blank, quotes, '|', ';' and '\\'.
+constexpr bool is_value_byte(char byte) {
+  return byte > ' ' && byte <= '~' &&
+         std::string_view("\"'`|;\\").find(byte) == std::string_view::npos;
+}
+
+// The line, without trailing newline. Text that does not fit the grammar is made to fit. When the
+// line would be longer than kMaxLine, old gaps in `s=` are closed, then figures are left out that
+// follow from the sums (hfu, step, steps, basis, mem, idle, comm), at last `cur=`.
+std::string format_comment(const Comment& comment);
+
+// Reads a line (no surrounding text). Hostile input gives an error naming the byte offset.
+tl::expected<Comment, std::string> parse_comment(std::string_view line);
+
+// Folds a finished step into the job's line. False when it is in there already, or when the line
+// is of a later run of a requeued job. A line of an earlier run starts anew. The order of merges
+// does not matter. `step` carries its sums in `sums`; its `merged` and `current` are not read.
+bool merge_step(Comment* job, const Comment& step, uint32_t step_id);
+
+// Shows the state of a step that still runs in the job's line, in the place of what it or another
+// running step showed. False as above.
+bool show_running(Comment* job, const Comment& step, uint32_t step_id);
+
+// --- The line inside a field that others write to as well.
+
+// Our line in `field`: from "mfu/1 " at the field's start or after white space to the full stop
+// that ends `sum=`, with nothing but key=value tokens between. An empty view at the field's end
+// when there is none. A line found may still be unsound: parse_comment() tells.
+std::string_view find_comment(std::string_view field);
+
+// `field` with our line put in place of the old one, or appended after a blank; everybody else's
+// text stays, byte for byte. An error when the field belongs to jobstats ("JS..."), whose readers
+// break on any change, or when the result would exceed `limit` bytes.
+tl::expected<std::string, std::string> replace_comment(std::string_view field,
+                                                       std::string_view line, size_t limit);
+
+}  // namespace mfu
+
+#endif

@@ -1,0 +1,151 @@
+// mfu-report: the GPU efficiency of jobs, out of Slurm's accounting.
+#include <unistd.h>
+
+#include <boost/program_options.hpp>
+#include <iostream>
+
+#include "plugin/job_history.hh"
+#include "plugin/job_report.hh"
+
+namespace {
+
+namespace options = boost::program_options;
+using Words = std::vector<std::string>;
+
+constexpr int kNothing = 1;
+constexpr int kUsage = 2;
+
+options::options_description described_options() {
+  options::options_description which("Which jobs (lists with commas, or the option several times)");
+  which.add_options()                                                                       //
+      ("jobs,j", options::value<Words>(), "job ids: 12, array tasks 12_3 or 12_[1-3,7]")    //
+      ("user,u", options::value<Words>(), "of these users (default: your own; root: all)")  //
+      ("all-users,a", "of all users, as far as Slurm's PrivateData allows")                 //
+      ("account,A", options::value<Words>(), "of these accounts")                           //
+      ("partition,r", options::value<Words>(), "in these partitions")                       //
+      ("state,s", options::value<Words>(), "in these states, e.g. COMPLETED or CD")         //
+      ("starttime,S", options::value<std::string>(),
+       "running after this time: YYYY-MM-DD[THH:MM[:SS]], HH:MM, now-2hours, ... (default: 00:00 "
+       "today; with --jobs: ever)")                                                            //
+      ("endtime,E", options::value<std::string>(), "running before this time (default: now)")  //
+      ("duplicates,D", "also the earlier runs of requeued jobs")                               //
+      ("cluster,M", options::value<std::string>(), "of this cluster (default: slurm.conf's)");
+  options::options_description how("Output");
+  how.add_options()  //
+      ("field", options::value<std::string>()->default_value("admin_comment"),
+       "where the lines are: admin_comment or comment")          //
+      ("json", "one JSON object, a job a line")                  //
+      ("parsable,P", "cells with '|' between, nothing cut off")  //
+      ("no-header,n", "neither header nor totals")               //
+      ("help,h", "this text")                                    //
+      ("version,V", "the version");
+  which.add(how);
+  return which;
+}
+
+// Options that take a list: given several times, or with commas.
+Words words(const options::variables_map& given, const char* name) {
+  Words result;
+  if (given.count(name) == 0) return result;
+  for (const std::string& text : given[name].as<Words>()) {
+    for (size_t at = 0; at <= text.size();) {
+      const size_t end = std::min(text.find(',', at), text.size());
+      if (end > at) result.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+  }
+  return result;
+}
+
+std::string word(const options::variables_map& given, const char* name) {
+  return given.count(name) == 0 ? "" : given[name].as<std::string>();
+}
+
+int usage_error(const std::string& what) {
+  std::cerr << "mfu-report: " << what << "\nTry mfu-report --help.\n";
+  return kUsage;
+}
+
+tl::expected<mfu::JobFilter, std::string> filter_of(const options::variables_map& given) {
+  mfu::JobFilter filter;
+  if (given.count("jobs") != 0) {
+    for (const std::string& text : given["jobs"].as<Words>()) {
+      auto ids = mfu::parse_job_ids(text);
+      if (!ids) return tl::make_unexpected("--jobs: " + ids.error());
+      filter.jobs.insert(filter.jobs.end(), ids->begin(), ids->end());
+    }
+  }
+  filter.users = words(given, "user");
+  filter.accounts = words(given, "account");
+  filter.partitions = words(given, "partition");
+  filter.states = words(given, "state");
+  filter.from = word(given, "starttime");
+  filter.until = word(given, "endtime");
+  filter.cluster = word(given, "cluster");
+  filter.duplicates = given.count("duplicates") != 0;
+  const bool all = given.count("all-users") != 0 || !filter.jobs.empty() ||
+                   !filter.accounts.empty() || geteuid() == 0;
+  if (filter.users.empty() && !all) filter.users = {std::to_string(geteuid())};
+  const std::string field = word(given, "field");
+  if (field != "admin_comment" && field != "comment") {
+    return tl::make_unexpected("--field: '" + field + "' is neither admin_comment nor comment");
+  }
+  filter.field = field == "comment" ? mfu::Field::kComment : mfu::Field::kAdminComment;
+  return filter;
+}
+
+int report(const options::variables_map& given, const mfu::JobFilter& filter) {
+  const auto jobs = mfu::read_jobs(filter);
+  if (!jobs) {
+    if (jobs.error().in_filter) return usage_error(jobs.error().what);
+    std::cerr << "mfu-report: " << jobs.error().what << '\n';
+    return kNothing;
+  }
+  if (given.count("json") != 0) {
+    mfu::write_json(std::cout, *jobs, word(given, "field"));
+  } else if (!jobs->empty()) {
+    const bool bars = given.count("parsable") != 0;
+    const bool bare = given.count("no-header") != 0;
+    mfu::write_table(std::cout, *jobs, {.bars = bars, .bare = bare});
+  }
+  std::cout.flush();
+  if (!std::cout) {
+    std::cerr << "mfu-report: the output could not be written\n";
+    return kNothing;
+  }
+  if (jobs->empty()) {
+    std::cerr << "mfu-report: no job fits (jobs since 00:00 today unless --starttime or --jobs "
+                 "says otherwise; your own unless --all-users does)\n";
+    return kNothing;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::ios::sync_with_stdio(false);
+  const options::options_description described = described_options();
+  options::variables_map given;
+  try {
+    const options::positional_options_description none;
+    options::store(
+        options::command_line_parser(argc, argv).options(described).positional(none).run(), given);
+    options::notify(given);
+  } catch (const options::error& error) {
+    return usage_error(error.what());
+  }
+  if (given.count("help") != 0) {
+    std::cout << "usage: mfu-report [options]\n"
+                 "The GPU efficiency of jobs, out of Slurm's accounting. See mfu-report(1).\n\n"
+              << described;
+    return 0;
+  }
+  if (given.count("version") != 0) {
+    std::cout << "mfu-report " MFU_VERSION "\n";
+    return 0;
+  }
+  const auto filter = filter_of(given);
+  if (!filter) return usage_error(filter.error());
+  return report(given, *filter);
+}

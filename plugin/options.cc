@@ -1,0 +1,251 @@
+#include "plugin/options.hh"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <vector>
+
+namespace mfu {
+namespace {
+
+using uint128 = unsigned __int128;
+
+constexpr uint32_t kLeastUpdateSeconds = 10;
+constexpr size_t kLongestPath = 512;  // what one plugstack argument may reasonably hold
+
+constexpr char kSiteKeys[] =
+    "inject, field, update, spool, budget, ports, profiler, collector, cupti, munge, log";
+constexpr char kUserKeys[] = "flops, flops-per-step, steps, precision";
+constexpr char kPrecisionNames[] = "fp64, fp32, tf32, fp16, bf16, int8, fp8, fp4";
+constexpr char kNumberForm[] =
+    "a whole number above 0 such as 1500000000000, 1.5e12 or 1.5T (T, P, E: 10^12, 10^15, 10^18)";
+
+struct Setting {
+  std::string_view key;
+  std::string_view value;
+};
+
+std::optional<Setting> split(std::string_view text) {
+  const size_t equals = text.find('=');
+  if (equals == text.npos) return std::nullopt;
+  return Setting{text.substr(0, equals), text.substr(equals + 1)};
+}
+
+// False when the key has been there before.
+bool first_time(std::vector<std::string_view>* seen, std::string_view key) {
+  if (std::find(seen->begin(), seen->end(), key) != seen->end()) return false;
+  seen->push_back(key);
+  return true;
+}
+
+// Error texts end up in logs and on terminals: no control bytes, no endless values.
+std::string quoted(std::string_view text) {
+  std::string shown(text.substr(0, 80));
+  std::replace_if(
+      shown.begin(), shown.end(), [](char byte) { return byte < ' ' || byte > '~'; }, '?');
+  return "'" + shown + (text.size() > 80 ? "...'" : "'");
+}
+
+template <typename Number>
+bool parse_plain(std::string_view text, Number* number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool parse_path(std::string_view text, std::string* path) {
+  const bool clean = std::all_of(text.begin(), text.end(), [](char b) { return b > ' '; });
+  if (!text.starts_with('/') || text.size() > kLongestPath || !clean) return false;
+  *path = text;
+  return true;
+}
+
+bool parse_ports(std::string_view text, SiteOptions* options) {
+  const size_t dash = text.find('-');
+  if (dash == text.npos) return false;
+  return parse_plain(text.substr(0, dash), &options->first_port) &&
+         parse_plain(text.substr(dash + 1), &options->last_port) && options->first_port >= 1024 &&
+         options->first_port <= options->last_port;
+}
+
+// What is wrong with the value, or an empty text when it was taken.
+std::string set_site_option(std::string_view key, std::string_view value, SiteOptions* options) {
+  if (key == "inject") {
+    if (value != "gpu" && value != "ask" && value != "off") return "must be gpu, ask or off";
+    options->inject = value == "gpu" ? Inject::kGpu : value == "ask" ? Inject::kAsk : Inject::kOff;
+    return "";
+  }
+  if (key == "field") {
+    if (value != "admin_comment" && value != "comment") return "must be admin_comment or comment";
+    options->field = value == "comment" ? Field::kComment : Field::kAdminComment;
+    return "";
+  }
+  if (key == "update") {
+    uint32_t& seconds = options->update_seconds;
+    if (parse_plain(value, &seconds) && (seconds == 0 || seconds >= kLeastUpdateSeconds)) {
+      return "";
+    }
+    return "must be 0 (no interim lines) or seconds from 10 up";
+  }
+  if (key == "budget") {
+    double& percent = options->budget_percent;
+    if (parse_plain(value, &percent) && percent > 0 && percent <= 100) return "";
+    return "must be a percentage above 0, at most 100";
+  }
+  if (key == "ports") {
+    return parse_ports(value, options) ? "" : "must be FIRST-LAST, from 1024 to 65535";
+  }
+  std::string* path = key == "spool"       ? &options->spool
+                      : key == "profiler"  ? &options->profiler
+                      : key == "collector" ? &options->collector
+                      : key == "cupti"     ? &options->cupti
+                      : key == "munge"     ? &options->munge
+                      : key == "log"       ? &options->log
+                                           : nullptr;
+  if (path == nullptr) return std::string("unknown key; the keys are ") + kSiteKeys;
+  return parse_path(value, path) ? "" : "must be an absolute path of at most 512 bytes";
+}
+
+// The power of ten that a suffix stands for; 0: it is none.
+int suffix_power(char suffix) {
+  return suffix == 'T' ? 12 : suffix == 'P' ? 15 : suffix == 'E' ? 18 : 0;
+}
+
+// A whole number from 1 to `most`, without rounding: digits and a power of ten, never a double.
+std::optional<uint128> parse_exact(std::string_view text, uint128 most) {
+  int power = 0;
+  if (!text.empty() && suffix_power(text.back()) != 0) {
+    power = suffix_power(text.back());
+    text.remove_suffix(1);
+  } else if (const size_t mark = text.find_first_of("eE"); mark != text.npos) {
+    std::string_view exponent = text.substr(mark + 1);
+    if (exponent.starts_with('+')) exponent.remove_prefix(1);
+    if (!parse_plain(exponent, &power) || power < -99 || power > 99) return std::nullopt;
+    text = text.substr(0, mark);
+  }
+
+  uint128 number = 0;
+  size_t digits = 0;
+  bool point = false;
+  for (const char byte : text) {
+    if (byte == '.' && !point) {
+      point = true;
+      continue;
+    }
+    if (byte < '0' || byte > '9') return std::nullopt;
+    if (number > most) return std::nullopt;  // most * 10 still fits
+    number = number * 10 + static_cast<unsigned>(byte - '0');
+    ++digits;
+    if (point) --power;
+  }
+  if (digits == 0 || number == 0) return std::nullopt;
+  for (; power < 0; ++power) {
+    if (number % 10 != 0) return std::nullopt;
+    number /= 10;
+  }
+  for (; power > 0 && number <= most; --power) number *= 10;
+  if (number > most) return std::nullopt;
+  return number;
+}
+
+// What is wrong with the value, or an empty text when it was taken.
+std::string set_user_option(std::string_view key, std::string_view value, UserOptions* options) {
+  if (key == "precision") {
+    options->precision = precision_from_name(value);
+    if (options->precision != Precision::kUnknown) return "";
+    return quoted(value) + " is not a precision: use one of " + kPrecisionNames;
+  }
+  if (key != "flops" && key != "flops-per-step" && key != "steps") {
+    return std::string("unknown key; the keys are ") + kUserKeys;
+  }
+  const auto number = parse_exact(value, key == "steps" ? kMostDeclaredSteps : kMostDeclaredFlops);
+  if (!number) {
+    return quoted(value) + " is not " + kNumberForm + ", at most " +
+           (key == "steps" ? "1e12" : "1e30");
+  }
+  if (key == "flops") options->flops = *number;
+  if (key == "flops-per-step") options->flops_per_step = *number;
+  if (key == "steps") options->steps = static_cast<uint64_t>(*number);
+  return "";
+}
+
+// Keys that do not go together; an empty text when they do.
+std::string conflict(const UserOptions& options) {
+  if (options.flops != 0 && options.flops_per_step != 0) {
+    return "flops and flops-per-step exclude each other: give the whole step's FLOPs, or those of "
+           "one training step together with steps";
+  }
+  if (options.flops_per_step != 0 && options.steps == 0) {
+    return "flops-per-step needs steps=COUNT, the training steps of the job step";
+  }
+  if (options.flops_per_step != 0 && options.flops_per_step > kMostDeclaredFlops / options.steps) {
+    return "flops-per-step times steps is more than 1e30";
+  }
+  return "";
+}
+
+}  // namespace
+
+const char kUserOptionHelp[] =
+    "measure the job step's GPU efficiency (see mfu-comment(5)): on (same as no value), off, or "
+    "flops=N | flops-per-step=N,steps=N[,precision=bf16] to declare the model's FLOPs";
+
+tl::expected<SiteOptions, std::string> parse_site_options(std::span<char* const> arguments) {
+  SiteOptions options;
+  std::vector<std::string_view> seen;
+  for (const char* const argument : arguments) {
+    const auto fault = [&](const std::string& what) {
+      return tl::make_unexpected("plugstack argument " + quoted(argument) + ": " + what);
+    };
+    const auto setting = split(argument);
+    if (!setting) return fault(std::string("must be key=value; the keys are ") + kSiteKeys);
+    if (!first_time(&seen, setting->key)) return fault("the key is there twice");
+    const std::string wrong = set_site_option(setting->key, setting->value, &options);
+    if (!wrong.empty()) return fault(wrong);
+  }
+  return options;
+}
+
+unsigned __int128 UserOptions::declared_flops() const {
+  return flops != 0 ? flops : flops_per_step * steps;
+}
+
+tl::expected<UserOptions, std::string> parse_user_options(const char* text) {
+  UserOptions options;
+  std::string_view rest = text == nullptr ? "" : text;
+  if (rest == "off") {
+    options.wish = UserOptions::Wish::kOff;
+    return options;
+  }
+  options.wish = UserOptions::Wish::kOn;
+  if (rest.empty() || rest == "on") return options;
+
+  std::vector<std::string_view> seen;
+  for (bool more = true; more;) {
+    const size_t comma = rest.find(',');
+    more = comma != rest.npos;
+    const std::string_view item = rest.substr(0, comma);
+    if (more) rest.remove_prefix(comma + 1);
+    const auto setting = split(item);
+    if (!setting) {
+      return tl::make_unexpected("--mfu-profile: " + quoted(item) +
+                                 " is neither on, off (alone) nor key=value; the keys are " +
+                                 kUserKeys);
+    }
+    std::string wrong = set_user_option(setting->key, setting->value, &options);
+    if (wrong.empty() && !first_time(&seen, setting->key)) wrong = "the key is there twice";
+    if (!wrong.empty()) {
+      return tl::make_unexpected("--mfu-profile: " + quoted(setting->key) + ": " + wrong);
+    }
+  }
+  if (std::string wrong = conflict(options); !wrong.empty()) {
+    return tl::make_unexpected("--mfu-profile: " + wrong);
+  }
+  return options;
+}
+
+bool wants_profile(const SiteOptions& site, const UserOptions& user) {
+  if (site.inject == Inject::kOff || user.wish == UserOptions::Wish::kOff) return false;
+  return site.inject == Inject::kGpu || user.wish == UserOptions::Wish::kOn;
+}
+
+}  // namespace mfu

@@ -1,0 +1,78 @@
+// What the site (plugstack.conf) and the user (--mfu-profile) ask for.
+//
+//   plugstack: optional spank_mfu.so inject=gpu|ask|off field=admin_comment|comment update=SECONDS
+//              spool=DIR budget=PERCENT ports=FIRST-LAST profiler=PATH collector=PATH cupti=PATH
+//              munge=SOCKET log=PATH
+//   user:      --mfu-profile[=on|off|key=value,...]
+//              keys: flops, flops-per-step, steps, precision
+#ifndef MFU_PLUGIN_OPTIONS_HH_
+#define MFU_PLUGIN_OPTIONS_HH_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+
+#include "profiler/kernel.hh"
+
+namespace mfu {
+
+enum class Inject {
+  kGpu,  // every GPU step, unless the user says off
+  kAsk,  // only where the user says --mfu-profile (default)
+  kOff,  // never
+};
+
+enum class Field { kAdminComment, kComment };
+
+struct SiteOptions {
+  Inject inject = Inject::kAsk;
+  Field field = Field::kAdminComment;
+  uint32_t update_seconds = 60;  // between interim lines, at least 10; 0: no interim lines
+  std::string spool = "/var/spool/slurm-mfu";
+  double budget_percent = 1.0;  // the profiler stands down above this cost
+  uint16_t first_port = 60100;  // the collectors' range, TCP
+  uint16_t last_port = 60999;
+  std::string profiler;   // libmfu_profiler.so; default: beside the plugin
+  std::string collector;  // mfu-collector; default: beside the plugin
+  std::string cupti;      // libcupti for processes that have none; empty: search
+  std::string munge;      // munged's socket; empty: libmunge's default
+  std::string log;        // where collectors report trouble; empty: syslog
+};
+
+// An unknown or broken argument is an error that names it ("plugstack argument 'update=x': ...").
+tl::expected<SiteOptions, std::string> parse_site_options(std::span<char* const> arguments);
+
+struct UserOptions {
+  enum class Wish { kDefault, kOn, kOff } wish = Wish::kDefault;
+  // Declared model FLOPs of the whole job step, all GPUs together; 0: not declared.
+  unsigned __int128 flops = 0;
+  unsigned __int128 flops_per_step = 0;
+  uint64_t steps = 0;  // training steps of the job step
+  Precision precision = Precision::kUnknown;
+
+  // flops, or flops_per_step * steps; 0 when not declared.
+  unsigned __int128 declared_flops() const;
+};
+
+// Bounds of what a job declares: far above any job, below what the line's sums hold.
+inline constexpr unsigned __int128 kMostDeclaredFlops =
+    (unsigned __int128){1'000'000'000'000'000} * 1'000'000'000'000'000;
+inline constexpr uint64_t kMostDeclaredSteps = 1'000'000'000'000;
+
+// `text` is nullptr or empty for a bare --mfu-profile, which means on. Numbers may have an exponent
+// (1.5e18) or a suffix T, P, E (10^12, 10^15, 10^18) and become exact integers. flops and
+// flops-per-step exclude each other; flops-per-step needs steps; steps alone gives the step time.
+// Errors name the key and what would be right.
+tl::expected<UserOptions, std::string> parse_user_options(const char* text);
+
+// The text of --mfu-profile's help.
+extern const char kUserOptionHelp[];
+
+// Whether a step with GPUs is to be profiled.
+bool wants_profile(const SiteOptions& site, const UserOptions& user);
+
+}  // namespace mfu
+
+#endif

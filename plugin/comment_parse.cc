@@ -37,7 +37,7 @@ class Reader {
     return found;
   }
 
-  // A number without leading zeros, at most `most`.
+  // A number without leading zeros, at most `most`, which is at most kMostFlop.
   uint128 number(unsigned base, uint128 most) {
     const size_t start = at_;
     uint128 result = 0;
@@ -47,11 +47,8 @@ class Reader {
       if (byte >= '0' && byte <= '9') digit = static_cast<unsigned>(byte - '0');
       if (byte >= 'a' && byte <= 'z') digit = static_cast<unsigned>(byte - 'a') + 10;
       if (digit >= base) break;
-      if (result > (most - digit) / base) {
-        refuse();
-      } else {
-        result = result * base + digit;
-      }
+      result = result * base + digit;  // no more than 36 * kMostFlop: far from 128 bits
+      if (result > most) refuse();
     }
     if (at_ == start || (text_[start] == '0' && at_ > start + 1)) refuse();
     return ok_ ? result : 0;

@@ -41,6 +41,11 @@ uint32_t count_devices(std::string_view list) {
   return count;
 }
 
+// An outer step's value is inherited by the steps that it starts: that one is ours to renew.
+bool is_ours(std::string_view path) {
+  return path.ends_with(std::string("/") + kProfilerName);
+}
+
 }  // namespace
 
 std::optional<std::string> step_variable(spank_t spank, const char* name) {
@@ -102,8 +107,16 @@ std::optional<StepPlan> read_step(spank_t spank, const SiteOptions& site, const 
 
 bool injection_slot_taken(spank_t spank) {
   auto path = step_variable(spank, kInjectionVariable);
-  // An outer step's value is inherited by the steps that it starts: that one is ours to renew.
-  return path && !path->empty() && !path->ends_with(std::string("/") + kProfilerName);
+  return path && !path->empty() && !is_ours(*path);
+}
+
+void forget_injection(spank_t spank) {
+  auto path = step_variable(spank, kInjectionVariable);
+  if (!path || !is_ours(*path)) return;
+  for (const char* name :
+       {kInjectionVariable, kRecordFolderVariable, kBudgetVariable, kCuptiVariable}) {
+    spank_unsetenv(spank, name);
+  }
 }
 
 void inject(spank_t spank, const StepPlan& plan) {

@@ -24,6 +24,10 @@ bool injection_slot_taken(spank_t spank);
 // Puts the injection into the environment of a task. In task_init, after the container's mounts.
 void inject(spank_t spank, const StepPlan& plan);
 
+// Takes an outer step's injection out of the environment of a task that is not to be profiled. A
+// user's own is left alone.
+void forget_injection(spank_t spank);
+
 }  // namespace mfu
 
 #endif

@@ -202,7 +202,7 @@ void Collector::send_sums(int wait_ms) {
 }
 
 void Collector::update() {
-  nodes_[plan_.node_id] = sum_node(false);
+  if (!ended_) nodes_[plan_.node_id] = sum_node(false);
   if (is_first()) {
     write_line(false);
   } else {
@@ -291,8 +291,11 @@ void Collector::follow() {
   }
   const auto period = seconds(std::max(plan_.site.update_seconds, kLeastUpdateSeconds));
   auto never = Clock::time_point::max();
-  auto next_update =
-      plan_.site.update_seconds != 0 ? Clock::now() + period + jitter(1000) : never;
+  // The others' first words come before the first interim line, which then knows all GPUs.
+  auto next_update = never;
+  if (plan_.site.update_seconds != 0) {
+    next_update = Clock::now() + (is_first() ? period : period / 2) + jitter(1000);
+  }
   auto next_check = never;
   auto check_pause = seconds(1);
   auto give_up_sending = never;
@@ -313,12 +316,12 @@ void Collector::follow() {
     }
     auto now = Clock::now();
     if (ended_ && !was_ended) {
-      next_update = never;
       next_check = now + check_pause;
-      give_up_sending = now + kPatience;
       if (is_first()) {
         if (!all_ended()) release_stepd();  // other nodes still work: this one may go
       } else {
+        next_update = never;
+        give_up_sending = now + kPatience;
         send_sums(kSendMs);
         release_stepd();
       }
@@ -334,7 +337,7 @@ void Collector::follow() {
       check_pause = std::min(check_pause * 2, seconds(30));
       next_check = now + check_pause;
     }
-    if (now >= give_up_sending && !is_first()) {
+    if (now >= give_up_sending) {
       return report("gave up: this node's sums stay in %s", plan_.folder.c_str());
     }
   }

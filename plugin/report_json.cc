@@ -11,12 +11,12 @@ using Json = nlohmann::ordered_json;
 
 // Every digit, as a text: JSON's readers make doubles of numbers.
 std::string decimal(uint128 number) {
+  constexpr uint64_t kChunk = 1'000'000'000'000'000'000;  // 128-bit divisions are slow: one a chunk
   std::string digits;
-  do {
-    digits += static_cast<char>('0' + static_cast<unsigned>(number % 10));
-    number /= 10;
-  } while (number != 0);
-  return {digits.rbegin(), digits.rend()};
+  for (; number >= kChunk; number /= kChunk) {
+    digits.insert(0, std::to_string(kChunk + static_cast<uint64_t>(number % kChunk)).substr(1));
+  }
+  return std::to_string(static_cast<uint64_t>(number)) + digits;
 }
 
 Json known(double number) {

@@ -141,7 +141,12 @@ void in_task(spank_t spank) {
   Plugin& self = plugin();
   self.step_known = false;  // the parent may have read it before this task's environment was known
   know_step(spank);
-  if (self.plan && !injection_slot_taken(spank)) inject(spank, *self.plan);
+  if (!self.plan) {
+    // Started by a profiled batch step, it would report into that step's records.
+    forget_injection(spank);
+  } else if (!injection_slot_taken(spank)) {
+    inject(spank, *self.plan);
+  }
 }
 
 void after_task(spank_t spank) {

@@ -19,7 +19,9 @@ mfu_up() {
 
 # mfu_plugin [arguments]: other arguments from the next step on.
 mfu_plugin() {
-    "$mfu_cluster" plugstack "$MFU_CLUSTER_DIR" "optional $build/spank_mfu.so inject=gpu spool=$spool \
+    local inject=inject=gpu
+    [[ " $*" != *' inject='* ]] || inject=
+    "$mfu_cluster" plugstack "$MFU_CLUSTER_DIR" "optional $build/spank_mfu.so $inject spool=$spool \
 munge=$MFU_CLUSTER_DIR/munge/socket log=$MFU_CLUSTER_DIR/log/collector.log $*"
 }
 

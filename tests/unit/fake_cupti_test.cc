@@ -124,6 +124,7 @@ TEST_F(FakeCupti, MixesOfValidRecords) {
   std::mt19937_64 random(1);
   std::vector<uint32_t> kinds = valid_kinds();
   std::vector<size_t> sizes;
+  sizes.reserve(kinds.size());
   for (uint32_t kind : kinds) sizes.push_back(step(kind));
   for (int round = 0; round < 3000; ++round) {
     std::vector<uint8_t> bytes(8192 + kSlack);

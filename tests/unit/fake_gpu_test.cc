@@ -167,11 +167,14 @@ TEST(FakeGpu, BuffersAreOfOneDeviceAndInOrder) {
   in_process({{"FAKE_CUDA_DEVICES", "3"}}, [] {
     Client::buffer_size = 1000;  // four kernels
     Session session;
+    // In the future: the order of what is over before it is submitted would be that of submission.
+    uint64_t start_ns = Session::now_ns() + 500'000'000;
     for (uint64_t i = 0; i < 300; ++i) {
-      GpuOperation operation = Session::kernel(session.base_ns + i, 10000 - 7 * (i % 50));
+      GpuOperation operation = Session::kernel(start_ns + i, 10000 - 7 * (i % 50));
       operation.device = static_cast<CUdevice>(i % 3);
       session.submit(operation);
     }
+    while (Session::now_ns() < start_ns + 20000) usleep(10000);
     session.flush();
     std::vector<Client::Record> records = Client::taken();
     ASSERT_EQ(records.size(), 300u);

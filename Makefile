@@ -5,6 +5,8 @@
 #   V=1 shows the commands, SAN=address,undefined (or thread) builds with sanitizers in build-SAN/
 
 .DEFAULT_GOAL := all
+.SECONDARY:
+.DELETE_ON_ERROR:
 SHELL := /bin/bash
 comma := ,
 B := build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
@@ -56,14 +58,15 @@ override LDFLAGS += $(SANFLAGS)
 
 # Code that runs inside other people's processes: no C++ runtime, nothing newer than GLIBC_2.17
 # (profiler/glibc_floor.h), one exported symbol.
-INJECTED := kernel peaks record timeline cupti_gate cupti_session profiler
+INJECTED := activity_buffers cupti_gate cupti_session gemm_name kernel name_search peaks process_record \
+  profiler record timeline
 INJECTED_OBJ := $(INJECTED:%=$(B)/obj/injected/%.o)
 INJECTED_FLAGS := -O2 -g -std=c++20 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti \
   -fno-threadsafe-statics -fno-asynchronous-unwind-tables -fno-stack-protector -U_FORTIFY_SOURCE \
   -U_GLIBCXX_ASSERTIONS -include profiler/glibc_floor.h $(WARN) -MMD -MP
 PROFILER_LIB := $(B)/libmfu_profiler.so
 PROFILER_A := $(B)/libprofiler.a
-PROFILER_OBJ := $(patsubst %,$(B)/obj/profiler/%.o,kernel peaks record timeline)
+PROFILER_OBJ := $(patsubst %,$(B)/obj/profiler/%.o,gemm_name kernel name_search peaks record timeline)
 
 $(B)/obj/injected/%.o: profiler/%.cc config.mk
 	@mkdir -p $(@D)
@@ -72,7 +75,7 @@ $(B)/obj/injected/%.o: profiler/%.cc config.mk
 # Linked with the C driver: libstdc++ must not come in. The old names of dlopen and of pthread's
 # functions live in libdl and libpthread, hence both by name.
 $(PROFILER_LIB): $(INJECTED_OBJ) profiler/exports.map
-	$(call say,LD,$@)$(CC) -shared -Wl,-soname,libmfu_profiler.so -Wl,-z,defs -Wl,-z,now,-z,relro \
+	$(call say,LD,$@)$(CC) -shared -Wl,-soname,libmfu_profiler.so -Wl,-z,defs -Wl,-z,now,-z,relro,-z,nodelete \
 	  -Wl,--version-script=profiler/exports.map -Wl,--exclude-libs,ALL -Wl,--no-as-needed $(SANFLAGS) \
 	  -o $@.new $(INJECTED_OBJ) -l:libdl.so.2 -l:libpthread.so.0 && mv $@.new $@
 
@@ -81,23 +84,24 @@ $(PROFILER_A): $(PROFILER_OBJ)
 # --- plugin/
 
 PLUGIN_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,comment comment_field comment_parse comment_text \
-  node_sums options spool step_plan step_report step_set)
+  node_sums options spool step_cgroup step_plan step_report step_set)
 PLUGIN_A := $(B)/libplugin.a
 SPANK := $(B)/spank_mfu.so
 COLLECTOR := $(B)/mfu-collector
 REPORT := $(B)/mfu-report
 SPANK_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,spank_mfu job_step collector_link)
 COLLECTOR_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,mfu_collector peer accounting)
-REPORT_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,mfu_report job_history report_table)
+REPORT_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,mfu_report job_history job_list job_report \
+  report_json report_table)
 
 $(B)/obj/plugin/%.o: override CXXFLAGS += $(SLURM_CPPFLAGS)
 
 $(PLUGIN_A): $(PLUGIN_OBJ)
 
 # A rebuilt plugin is moved into place: slurmd may have the old one mapped.
-$(SPANK): $(SPANK_OBJ) $(PLUGIN_A) $(PROFILER_A)
+$(SPANK): $(SPANK_OBJ) $(PLUGIN_A) $(PROFILER_A) plugin/exports.map
 	$(call say,LD,$@)$(CXX) -shared $(LDFLAGS) -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL \
-	  -o $@.new $^ && mv $@.new $@
+	  -Wl,--version-script=plugin/exports.map -o $@.new $(filter %.o %.a,$^) && mv $@.new $@
 
 $(COLLECTOR): $(COLLECTOR_OBJ) $(PLUGIN_A) $(PROFILER_A)
 	$(call say,LD,$@)$(CXX) $(LDFLAGS) $(SLURM_LDFLAGS) -o $@.new $^ -lslurm -lmunge && mv $@.new $@
@@ -115,11 +119,15 @@ UNIT := $(UNIT_SRC:tests/unit/%.cc=$(B)/tests/unit/%)
 $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(PLUGIN_A) $(PROFILER_A)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CXX) $(LDFLAGS) $(SLURM_LDFLAGS) -o $@ $< $(filter %.o,$(wordlist 2,99,$^)) \
-	  $(PLUGIN_A) $(PROFILER_A) -lgtest -lgtest_main -lpthread -ldl
+	  $(PLUGIN_A) $(PROFILER_A) $(LDLIBS) -lgtest -lgtest_main -lpthread -ldl
 
+# GoogleTest's own macros shadow.
+$(B)/obj/tests/unit/%.o: override CXXFLAGS += -Wno-shadow
 $(B)/obj/tests/unit/%.o: override CPPFLAGS += $(CUDA_CPPFLAGS) -DREAL_CUPTI_PATH='"$(REAL_CUPTI)"' \
   -DBUILD_FOLDER='"$(B)"'
-$(B)/tests/unit/report_test: $(patsubst %,$(B)/obj/plugin/%.o,report_table)
+$(B)/tests/unit/report_test: $(patsubst %,$(B)/obj/plugin/%.o,job_list job_report report_json report_table)
+$(B)/tests/unit/peer_test: $(B)/obj/plugin/peer.o
+$(B)/tests/unit/peer_test: LDLIBS := -lmunge
 
 # --- common rules
 
@@ -152,7 +160,7 @@ install: $(PRODUCTS)
 	install -m 0644 man/*.5 $(DESTDIR)$(mandir)/man5
 	install -m 0644 man/*.8 $(DESTDIR)$(mandir)/man8
 	install -m 0644 README.md LICENSE $(DESTDIR)$(docdir)
-	install -m 0644 examples/plugstack.conf $(DESTDIR)$(docdir)/examples
+	install -m 0644 examples/plugstack.conf examples/train.sbatch examples/sacct-recipes.md $(DESTDIR)$(docdir)/examples
 
 # --- for developers
 

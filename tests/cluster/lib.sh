@@ -147,6 +147,7 @@ job_state_is() {
 sacct_field() {
     local end=$((SECONDS + ${3:-20})) regex=${4:-.} line value
     local only=-X
+    [[ -n $1 ]] || { diagnose "sacct_field: no job id"; return 1; } # sacct would take the first job there is
     [[ $1 != *.* ]] || only=-P
     while :; do
         line=$(sacct -n -P "$only" --delimiter=$'\x1f' -j "$1" -o "End,$2" 2>/dev/null | head -n 1)

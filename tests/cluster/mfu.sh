@@ -3,14 +3,18 @@
 # build folder is $1 of the test, or build.
 
 build=$(realpath "${B:-build}")
-fake=$build/tests/fake
-export PATH=$fake:$PATH
-export LD_LIBRARY_PATH=$fake
 
 # mfu_up [plugstack arguments]: the cluster, and the plugin with a spool below it. $work is a folder that jobs may write
 # to; $truth and what else they leave lies there.
 mfu_up() {
     cluster_up || exit
+    # plugstack.conf cannot hold a path with a blank, and a checkout may be closed to ordinary users.
+    product=$MFU_CLUSTER_DIR/product
+    fake=$MFU_CLUSTER_DIR/fake
+    mkdir "$product" "$fake"
+    cp "$build"/{spank_mfu.so,libmfu_profiler.so,mfu-collector} "$product"
+    cp "$build"/tests/fake/* "$fake"
+    export PATH=$fake:$PATH LD_LIBRARY_PATH=$fake
     spool=$MFU_CLUSTER_DIR/mfu
     work=$MFU_CLUSTER_DIR/work
     mkdir -m 1777 "$work"
@@ -21,7 +25,7 @@ mfu_up() {
 mfu_plugin() {
     local inject=inject=gpu
     [[ " $*" != *' inject='* ]] || inject=
-    "$mfu_cluster" plugstack "$MFU_CLUSTER_DIR" "optional $build/spank_mfu.so $inject spool=$spool \
+    "$mfu_cluster" plugstack "$MFU_CLUSTER_DIR" "optional $product/spank_mfu.so $inject spool=$spool \
 munge=$MFU_CLUSTER_DIR/munge/socket log=$MFU_CLUSTER_DIR/log/collector.log $*"
 }
 

@@ -21,7 +21,7 @@ bool is_name_byte(char byte) {
 }
 
 // Nothing yields to something; two different texts are kMixed.
-std::string merged_text(std::string ours, std::string theirs) {
+std::string merged_text(const std::string& ours, const std::string& theirs) {
   if (theirs.empty() || ours == theirs) return ours;
   return ours.empty() ? theirs : kMixed;
 }
@@ -48,7 +48,7 @@ std::string time_gap(const Sums& sums, std::string_view reason) {
   return sums.attributed_ns == 0 ? "no-records" : "";
 }
 
-// What is not a sum: everything here gives the same result in any order and any number of times.
+// What is neither a sum nor a reason: the same in any order and any number of times.
 void merge_description(Comment* job, const Comment& step) {
   job->gpus = std::max(job->gpus, step.gpus);
   job->gpu = merged_text(fit_gpu(job->gpu), fit_gpu(step.gpu));
@@ -60,13 +60,20 @@ void merge_description(Comment* job, const Comment& step) {
     job->peak_gigaflops = kMixedPeak;
     job->precision = Precision::kUnknown;
   }
-  job->no_mfu = merged_reason(job->no_mfu, flops_gap(step.sums, step.no_mfu));
-  job->no_time = merged_reason(job->no_time, time_gap(step.sums, step.no_time));
   job->partial = merged_reason(job->partial, step.partial);
 }
 
+// The reasons in a line are those of the merged steps where these have a gap, otherwise those of
+// the running step, whose next words they must not outlive.
+bool mfu_reason_is_merged(const Comment& job) {
+  return !job.merged.empty() && !job.sums.flops_whole();
+}
+bool time_reason_is_merged(const Comment& job) {
+  return !job.merged.empty() && !job.sums.time_whole();
+}
+
 // False when the line must not take the step in. Clears a line that speaks of an earlier run, and
-// the description that a running step has left in one that has no merged steps yet.
+// what a running step has said of itself.
 bool open_line(Comment* job, const Comment& step, uint32_t step_id) {
   if (step.run < job->run || (step.run == job->run && job->merged.contains(step_id))) return false;
   const bool another_step_runs = job->running_step && *job->running_step != step_id;
@@ -74,6 +81,8 @@ bool open_line(Comment* job, const Comment& step, uint32_t step_id) {
     *job = Comment{};
     job->run = step.run;
   }
+  if (!mfu_reason_is_merged(*job)) job->no_mfu.clear();
+  if (!time_reason_is_merged(*job)) job->no_time.clear();
   return true;
 }
 
@@ -168,6 +177,8 @@ std::string why_no_time(const Comment& comment) {
 bool merge_step(Comment* job, const Comment& step, uint32_t step_id) {
   if (!open_line(job, step, step_id)) return false;
   merge_description(job, step);
+  job->no_mfu = merged_reason(job->no_mfu, flops_gap(step.sums, step.no_mfu));
+  job->no_time = merged_reason(job->no_time, time_gap(step.sums, step.no_time));
   job->sums += step.sums;
   job->merged.insert(step_id);
   if (!job->running()) job->running_step.reset();
@@ -177,6 +188,8 @@ bool merge_step(Comment* job, const Comment& step, uint32_t step_id) {
 bool show_running(Comment* job, const Comment& step, uint32_t step_id) {
   if (!open_line(job, step, step_id)) return false;
   merge_description(job, step);
+  if (!mfu_reason_is_merged(*job)) job->no_mfu = flops_gap(step.sums, step.no_mfu);
+  if (!time_reason_is_merged(*job)) job->no_time = time_gap(step.sums, step.no_time);
   job->running_step = step_id;
   job->current = step.sums;
   return true;

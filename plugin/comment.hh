@@ -89,7 +89,8 @@ inline constexpr SumField kSumFields[] = {
 };
 
 // The line's content. A reason is one of those in mfu-comment(5): [a-z0-9-:.], at most kMaxReason
-// bytes; format_comment() makes any other text fit.
+// bytes; format_comment() makes any other text fit. While a step runs, no_mfu and no_time are its
+// reasons where the merged steps have none, and go when it is merged.
 struct Comment {
   uint32_t run = 0;                           // how often the job had been requeued
   uint32_t gpus = 0;                          // of the widest step
@@ -143,10 +144,10 @@ std::string why_no_mfu(const Comment& comment);
 // Why compute, comm, mem and idle are n/a: a reason or "overflow". Empty: they are known.
 std::string why_no_time(const Comment& comment);
 
-// A byte of a value in the line: printable ASCII without blank, quotes, '|', ';' and '\\'.
+// A byte of a value in the line: printable ASCII without blank, quotes, '|', ';' and '\'.
 constexpr bool is_value_byte(char byte) {
-  return byte > ' ' && byte <= '~' &&
-         std::string_view("\"'`|;\\").find(byte) == std::string_view::npos;
+  return byte > ' ' && byte <= '~' && byte != '"' && byte != '\'' && byte != '`' && byte != '|' &&
+         byte != ';' && byte != '\\';
 }
 
 // The line, without trailing newline. Text that does not fit the grammar is made to fit. When the

@@ -11,17 +11,27 @@ bool is_blank(char byte) {
   return byte == ' ' || (byte >= '\t' && byte <= '\r');
 }
 
+bool is_digit(char byte) {
+  return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z');
+}
+
+template <typename Belongs>
+size_t skip(std::string_view text, size_t at, Belongs belongs) {
+  while (at < text.size() && belongs(text[at])) ++at;
+  return at;
+}
+
 // The end of the token key=value at `at`, or npos when there is none.
 size_t token_end(std::string_view text, size_t at) {
-  const size_t equals = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-", at);
-  if (equals == text.npos || equals == at || text[equals] != '=') return text.npos;
-  if (text.substr(at).starts_with(kSumKey)) {
-    const size_t stop = text.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyz,", equals + 1);
-    return stop == text.npos || text[stop] != '.' ? text.npos : stop + 1;
-  }
-  size_t end = equals + 1;
-  while (end < text.size() && is_value_byte(text[end])) ++end;
-  return end == equals + 1 || end == text.size() || text[end] != ' ' ? text.npos : end;
+  const size_t equals = skip(text, at, [](char byte) { return is_digit(byte) || byte == '-'; });
+  if (equals == at || equals == text.size() || text[equals] != '=') return text.npos;
+  const size_t value = equals + 1;
+  const bool last = text.substr(at).starts_with(kSumKey);
+  const auto is_sum_byte = [](char byte) { return is_digit(byte) || byte == ','; };
+  const auto is_plain_byte = [](char byte) { return is_value_byte(byte); };
+  const size_t end = last ? skip(text, value, is_sum_byte) : skip(text, value, is_plain_byte);
+  if (end == value || end == text.size() || text[end] != (last ? '.' : ' ')) return text.npos;
+  return last ? end + 1 : end;
 }
 
 // The length of our line when `text` begins with it, else 0.

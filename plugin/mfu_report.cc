@@ -121,20 +121,13 @@ int report(const options::variables_map& given, const mfu::JobFilter& filter) {
   return 0;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  std::ios::sync_with_stdio(false);
+int run(int argc, char** argv) {
   const options::options_description described = described_options();
+  const options::positional_options_description none;
   options::variables_map given;
-  try {
-    const options::positional_options_description none;
-    options::store(
-        options::command_line_parser(argc, argv).options(described).positional(none).run(), given);
-    options::notify(given);
-  } catch (const options::error& error) {
-    return usage_error(error.what());
-  }
+  options::store(options::command_line_parser(argc, argv).options(described).positional(none).run(),
+                 given);
+  options::notify(given);
   if (given.count("help") != 0) {
     std::cout << "usage: mfu-report [options]\n"
                  "The GPU efficiency of jobs, out of Slurm's accounting. See mfu-report(1).\n\n"
@@ -148,4 +141,18 @@ int main(int argc, char** argv) {
   const auto filter = filter_of(given);
   if (!filter) return usage_error(filter.error());
   return report(given, *filter);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::ios::sync_with_stdio(false);
+  try {
+    return run(argc, argv);
+  } catch (const options::error& error) {
+    return usage_error(error.what());
+  } catch (const std::exception& error) {  // out of memory, with millions of jobs
+    std::cerr << "mfu-report: " << error.what() << '\n';
+    return kNothing;
+  }
 }

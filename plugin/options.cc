@@ -227,18 +227,17 @@ tl::expected<UserOptions, std::string> parse_user_options(const char* text) {
     if (more) rest.remove_prefix(comma + 1);
     const auto setting = split(item);
     if (!setting) {
-      return tl::make_unexpected("--mfu-profile: " + quoted(item) +
-                                 " is neither on, off (alone) nor key=value; the keys are " +
-                                 kUserKeys);
+      return tl::make_unexpected(
+          quoted(item) + " is neither on, off (alone) nor key=value; the keys are " + kUserKeys);
     }
     std::string wrong = set_user_option(setting->key, setting->value, &options);
     if (wrong.empty() && !first_time(&seen, setting->key)) wrong = "the key is there twice";
     if (!wrong.empty()) {
-      return tl::make_unexpected("--mfu-profile: " + quoted(setting->key) + ": " + wrong);
+      return tl::make_unexpected(quoted(setting->key) + ": " + wrong);
     }
   }
   if (std::string wrong = conflict(options); !wrong.empty()) {
-    return tl::make_unexpected("--mfu-profile: " + wrong);
+    return tl::make_unexpected(wrong);
   }
   return options;
 }

@@ -31,9 +31,10 @@ class StepSet {
   bool empty() const { return ranges_.empty() && !batch_ && !interactive_; }
   bool operator==(const StepSet&) const = default;
 
-  // "0-3,7,b,i". Beyond `limit` bytes the lowest gaps are closed: a step that old which has not been
-  // merged yet is far rarer than one without GPUs, which never will be. The gap that `running` is in
-  // stays open. With all others closed the text has at most kLeastText bytes, whatever the limit.
+  // "0-3,7,b,i". Beyond `limit` bytes the lowest gaps are closed: a step that old which has not
+  // been merged yet is far rarer than one without GPUs, which never will be. The gap that `running`
+  // is in stays open. With all others closed the text has at most kLeastText bytes, whatever the
+  // limit.
   static constexpr size_t kLeastText = 48;
   std::string text(size_t limit, std::optional<uint32_t> running = std::nullopt) const;
   // Only what text() gives: ascending, disjoint, not adjacent. The error names the byte.

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# mfu-report against a real slurmdbd: which jobs it finds, and what it says of their lines.
+# environment: B, the build folder (default: build)
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+build=$(realpath -e "$here/../../${B:-build}" 2>/dev/null || realpath -e "${B:-build}") || exit 2
+report=$build/mfu-report
+# shellcheck source=tests/cluster/lib.sh
+. "$here/lib.sh"
+cluster_up
+
+# 8 H100 for 22 s at 51.9 %, and the same without declared FLOPs.
+line='mfu/1 mfu=51.9% hfu=n/a(no-counts) basis=model gpus=8xH100-SXM peak=989.4(bf16) compute=78.2% comm=12.1%+9.3%'
+line+=' mem=0.2% idle=9.5% steps=20 step=1.10s cover=100.0%/99.8% s=0 sum=opvj41gmps0,1bmlhqzz0yyo,28uput4w,28uput4w,'
+line+='28uput4w,28uput4o,1r86jev4,9s736rk,7ip31mo,5tkkxs,5tkkxs,k,a3u8cn4.'
+plain='mfu/1 mfu=n/a(no-flops) hfu=n/a(no-counts) gpus=8xH100-SXM peak=n/a compute=n/a(denied) comm=n/a mem=n/a idle=n/a'
+plain+=' cover=0.0%/0.0% s=0 sum=0,0,0,28uput4w,0,0,0,0,0,0,0,0,0.'
+
+# Jobs live until their start is in the database: the controller sends it within 5 s, and of a job that has ended before,
+# slurmdbd knows neither name nor nodes.
+hold="until [ -e $MFU_CLUSTER_DIR/home/go.\${SLURM_ARRAY_JOB_ID:-\$SLURM_JOB_ID} ]; do sleep 0.1; done"
+in_database() { [[ $(sacct -X -n -P -s RUNNING -j "$1" -o AllocNodes,JobName | grep -vc '^0') == "$2" ]]; }
+# started JOB [TASKS]
+started() { wait_until 40 in_database "$1" "${2:-1}" || not_ok "job $1 is in the database"; }
+# finish JOB: lets it end.
+finish() {
+    touch "$MFU_CLUSTER_DIR/home/go.$1"
+    wait_job "$1"
+}
+
+two=$(submit -N2 --gres=gpu:2 --job-name=train --wrap "$hold")
+alices=$(submit_as alice -o /dev/null --gres=gpu:4 --job-name='ein-Name|mit-vielen-Zeichen' --wrap "$hold")
+array=$(submit --gres=gpu:1 --array=1-2 --job-name=arr --wrap "$hold")
+requeued=$(submit --gres=gpu:1 --requeue --wrap "$hold")
+for job in "$two" "$alices" "$requeued"; do started "$job"; done
+started "$array" 2
+scontrol update "jobid=$two" admincomment="note $line end" comment="$plain"
+scontrol update "jobid=$alices" admincomment="$plain"
+scontrol update "jobid=$requeued" admincomment="${line:0:-5}"
+for job in "$two" "$alices" "$array"; do finish "$job"; done
+scontrol requeue "$requeued"
+wait_until 30 job_state_is "$requeued" PENDING && scancel "$requeued"
+wait_job "$requeued"
+for job in "$two" "$alices" "${array}_1" "${array}_2" "$requeued"; do sacct_field "$job" JobID >/dev/null; done
+
+# column NAME JOB [OPTION...]
+column() {
+    "$report" -P -j "$2" "${@:3}" | awk -F'|' -v name="$1" 'NR==1{for(i=1;i<=NF;i++)if($i==name)c=i;next}{print $c}'
+}
+
+is "$(column MFU "$two")" 51.9% 'the MFU of a line with text around it'
+is "$(column GPUS "$two")/$(column NODES "$two")" 4/2 'allocated GPUs and nodes'
+is "$(column COMM "$two") $(column IDLE "$two") $(column COVER "$two")" '12.1%+9.3% 9.5% 100.0%/99.8%' 'the other figures'
+is "$(column MFU "$two" --field comment) $(column WHY "$two" --field comment)" '- no-flops; time: denied' 'another field, and why'
+is "$(column NAME "$alices")" 'ein-Name?mit-vielen-Zeichen' 'a delimiter in a name does no harm'
+is "$("$report" -n -P -j "${array}_2" | cut -d'|' -f1)" "${array}_2" 'one array task'
+is "$("$report" -n -P -j "$array" | cut -d'|' -f1 | paste -sd' ')" "${array}_1 ${array}_2" 'all array tasks, in order'
+is "$("$report" -n -P -j "${array}_[1-2]" | wc -l)" 2 'array tasks in brackets'
+is "$(column WHY "${array}_1")" 'no line' 'a job without a line'
+is "$("$report" -n -P -j "$requeued" | wc -l)" 1 'the last run of a requeued job'
+is "$("$report" -n -P -D -j "$requeued" | wc -l)" 2 'with --duplicates all runs'
+like "$(column WHY "$requeued" -D | head -n 1)" '^broken line: byte [0-9]+: sum= must be 13 numbers' 'a line that was cut off'
+
+is "$("$report" -n -P | wc -l)" 5 "root sees everybody's jobs of today"
+is "$(as_user alice "$report" -n -P | cut -d'|' -f3 | sort -u)" alice 'others see their own'
+is "$(as_user alice "$report" -n -P -a | wc -l)" 5 'unless they say --all-users'
+is "$("$report" -n -P -u alice,bob | cut -d'|' -f1)" "$alices" '--user'
+is "$("$report" -n -P -u root -u alice | wc -l)" 5 '--user twice'
+is "$("$report" -n -P -A ml -s COMPLETED | cut -d'|' -f1)" "$alices" '--account and --state'
+is "$("$report" -n -P -r gpu -S now-2hours -E now+1minute | wc -l)" 5 '--partition and times as sacct has them'
+is "$("$report" -n -P -s CA | cut -d'|' -f1)" "$requeued" 'short state names'
+
+# code COMMAND...: exit code and first line of standard error.
+code() {
+    local error
+    error=$("$@" 2>&1 >/dev/null)
+    echo "$? ${error%%$'\n'*}"
+}
+like "$(code "$report" -S 2001-01-01 -E 2001-01-02)" '^1 mfu-report: no job fits' 'no job'
+like "$(code "$report" -s BOGUS)" "^2 mfu-report: there is no job state 'BOGUS'" 'an unknown state'
+like "$(code "$report" -u nobodyhere)" "^2 mfu-report: there is no user 'nobodyhere'" 'an unknown user'
+like "$(code "$report" -S yesterdayish)" '^2 ' 'a time that is none'
+like "$(code "$report" -j 1x)" "^2 mfu-report: --jobs: '1x' names no jobs" 'a job that is none'
+like "$(code "$report" --nonsense)" '^2 mfu-report: unrecognised option' 'an unknown option'
+like "$(code "$report" --help)" '^0 ' '--help'
+like "$("$report" --version)" '^mfu-report [0-9]' '--version'
+
+json=$("$report" --json)
+query() { python3 -c "import json,sys; d=json.loads(sys.argv[1]); print($1)" "$json"; }
+is "$(query "d['format'], len(d['jobs']), d['totals']['jobs_with_mfu']")" 'mfu-report/1 5 1' 'JSON: jobs and totals'
+is "$(query "d['jobs'][0]['mfu'], d['jobs'][0]['sums']['elapsed_ns']")" '0.519 176000000000' 'JSON: exact sums'
+is "$(query "d['jobs'][0]['line']")" "$line" 'JSON: the line as it stands'
+is "$(query "d['jobs'][1]['mfu'], d['jobs'][1]['mfu_reason'], d['jobs'][1]['time_reason']")" 'None no-flops denied' 'JSON: reasons'
+
+"$mfu_cluster" kill "$MFU_CLUSTER_DIR" slurmdbd
+error=$("$report" 2>&1 >/dev/null)
+is "$?" 1 'without slurmdbd the exit code is 1'
+like "$error" 'mfu-report: slurmdbd gives no jobs: Connection refused' 'and the message says so'
+done_testing

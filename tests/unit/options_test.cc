@@ -1,0 +1,237 @@
+#include "plugin/options.hh"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace mfu {
+namespace {
+
+using uint128 = unsigned __int128;
+using Wish = UserOptions::Wish;
+
+tl::expected<SiteOptions, std::string> site(std::vector<std::string> arguments) {
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  return parse_site_options(pointers);
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+uint128 flops_of(const std::string& number) {
+  const auto options = parse_user_options(("flops=" + number).c_str());
+  return options ? options->flops : 0;
+}
+
+TEST(SiteOptions, NothingGivesTheDefaults) {
+  const auto options = site({});
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->inject, Inject::kAsk);
+  EXPECT_EQ(options->field, Field::kAdminComment);
+  EXPECT_EQ(options->update_seconds, 60U);
+  EXPECT_EQ(options->spool, "/var/spool/slurm-mfu");
+  EXPECT_EQ(options->budget_percent, 1.0);
+  EXPECT_EQ(options->first_port, 60100);
+  EXPECT_EQ(options->last_port, 60999);
+  EXPECT_EQ(options->profiler, "");
+}
+
+TEST(SiteOptions, EveryKey) {
+  const auto options =
+      site({"inject=gpu", "field=comment", "update=0", "spool=/s", "budget=0.5", "ports=1024-65535",
+            "profiler=/p.so", "collector=/c", "cupti=/cupti.so", "munge=/run/m", "log=/l"});
+  ASSERT_TRUE(options) << options.error();
+  EXPECT_EQ(options->inject, Inject::kGpu);
+  EXPECT_EQ(options->field, Field::kComment);
+  EXPECT_EQ(options->update_seconds, 0U);
+  EXPECT_EQ(options->spool, "/s");
+  EXPECT_EQ(options->budget_percent, 0.5);
+  EXPECT_EQ(options->first_port, 1024);
+  EXPECT_EQ(options->last_port, 65535);
+  EXPECT_EQ(options->profiler, "/p.so");
+  EXPECT_EQ(options->collector, "/c");
+  EXPECT_EQ(options->cupti, "/cupti.so");
+  EXPECT_EQ(options->munge, "/run/m");
+  EXPECT_EQ(options->log, "/l");
+}
+
+TEST(SiteOptions, ErrorsNameTheArgumentAndWhatIsRight) {
+  EXPECT_EQ(site({"update=x"}).error(),
+            "plugstack argument 'update=x': must be 0 (no interim lines) or seconds from 10 up");
+  EXPECT_TRUE(contains(site({"injct=gpu"}).error(), "unknown key; the keys are inject, field"));
+  EXPECT_TRUE(contains(site({"inject"}).error(), "must be key=value"));
+  EXPECT_TRUE(contains(site({"update=60", "update=60"}).error(), "twice"));
+}
+
+TEST(SiteOptions, RefusesWhatIsNotInRange) {
+  for (const char* argument : {"inject=",
+                               "inject=GPU",
+                               "field=extra",
+                               "update=-1",
+                               "update=9",
+                               "update=4294967296",
+                               "update=60s",
+                               "update=",
+                               "budget=0",
+                               "budget=-1",
+                               "budget=101",
+                               "budget=nan",
+                               "budget=inf",
+                               "budget=1%",
+                               "ports=60100",
+                               "ports=60999-60100",
+                               "ports=80-90",
+                               "ports=60100-65536",
+                               "ports=-60100",
+                               "ports=60100-",
+                               "spool=relative",
+                               "spool=",
+                               "spool=/a b",
+                               "spool=/a\n",
+                               "cupti=libcupti.so",
+                               "=",
+                               "",
+                               "=x"}) {
+    EXPECT_FALSE(site({argument})) << argument;
+  }
+  EXPECT_FALSE(site({"spool=/" + std::string(512, 'x')}));
+}
+
+TEST(SiteOptions, ErrorsCarryNoControlBytesAndStayShort) {
+  const auto options = site({"evil\x1b[31m\n=" + std::string(5000, 'x')});
+  ASSERT_FALSE(options);
+  EXPECT_LT(options.error().size(), 300U);
+  for (const char byte : options.error()) EXPECT_TRUE(byte >= ' ' && byte <= '~');
+}
+
+TEST(UserOptions, OnAndOff) {
+  EXPECT_EQ(UserOptions{}.wish, Wish::kDefault);
+  EXPECT_EQ(parse_user_options(nullptr)->wish, Wish::kOn);
+  EXPECT_EQ(parse_user_options("")->wish, Wish::kOn);
+  EXPECT_EQ(parse_user_options("on")->wish, Wish::kOn);
+  EXPECT_EQ(parse_user_options("off")->wish, Wish::kOff);
+  EXPECT_EQ(parse_user_options("steps=3")->wish, Wish::kOn);
+}
+
+TEST(UserOptions, DeclaredFlops) {
+  const auto whole = parse_user_options("flops=1.5e18,precision=bf16,steps=20");
+  ASSERT_TRUE(whole) << whole.error();
+  EXPECT_TRUE(whole->declared_flops() == uint128{1500000000000000000});
+  EXPECT_EQ(whole->precision, Precision::kBf16);
+  EXPECT_EQ(whole->steps, 20U);
+
+  const auto each = parse_user_options("flops-per-step=2.5P,steps=1e4");
+  ASSERT_TRUE(each) << each.error();
+  EXPECT_TRUE(each->declared_flops() == uint128{25} * 1000000000000000000);
+  EXPECT_TRUE(parse_user_options("steps=20")->declared_flops() == 0);
+  EXPECT_TRUE(parse_user_options("on")->declared_flops() == 0);
+}
+
+TEST(UserOptions, NumbersAreExact) {
+  EXPECT_TRUE(flops_of("1") == 1);
+  EXPECT_TRUE(flops_of("9007199254740993") == 9007199254740993);  // no double holds it
+  EXPECT_TRUE(flops_of("1.000000000000000001e18") == 1000000000000000001);
+  EXPECT_TRUE(flops_of("3T") == uint128{3000000000000});
+  EXPECT_TRUE(flops_of("0.5P") == uint128{500000000000000});
+  EXPECT_TRUE(flops_of("2E") == uint128{2000000000000000000});
+  EXPECT_TRUE(flops_of("2E3") == 2000);
+  EXPECT_TRUE(flops_of("2e+3") == 2000);
+  EXPECT_TRUE(flops_of("2500e-2") == 25);
+  EXPECT_TRUE(flops_of(".5e1") == 5);
+  EXPECT_TRUE(flops_of("007") == 7);
+  EXPECT_TRUE(flops_of("1e30") == kMostDeclaredFlops);
+  EXPECT_TRUE(flops_of("1000000000000000000000000000000") == kMostDeclaredFlops);
+}
+
+TEST(UserOptions, RefusesNumbersThatAreNotWholePositiveAndPlausible) {
+  for (const char* number : {"0",
+                             "0.0",
+                             "0e5",
+                             "-1",
+                             "+1",
+                             "1.5",
+                             "1.25e1",
+                             "25e-2",
+                             "",
+                             ".",
+                             "e5",
+                             "T",
+                             "1e",
+                             "1e+",
+                             "1e1e1",
+                             "1e1T",
+                             "1TT",
+                             "1 ",
+                             " 1",
+                             "0x10",
+                             "inf",
+                             "nan",
+                             "1e31",
+                             "1e30000000000",
+                             "1000000000000000000000000000001",
+                             "10000000000000E",
+                             "340282366920938463463374607431768211456",
+                             "1e-99",
+                             "1.2.3",
+                             "1'000",
+                             "1_000",
+                             "1e100",
+                             "99999999999999999999999999999999999999e9"}) {
+    EXPECT_FALSE(parse_user_options((std::string("flops=") + number).c_str())) << number;
+  }
+  EXPECT_TRUE(parse_user_options("steps=1e12"));
+  EXPECT_FALSE(parse_user_options("steps=1e13"));
+}
+
+TEST(UserOptions, KeysThatDoNotGoTogether) {
+  EXPECT_TRUE(contains(parse_user_options("flops=1,flops-per-step=1,steps=1").error(), "exclude"));
+  EXPECT_TRUE(contains(parse_user_options("flops-per-step=1e15").error(), "needs steps=COUNT"));
+  EXPECT_TRUE(contains(parse_user_options("flops-per-step=1e30,steps=1e12").error(), "1e30"));
+  EXPECT_TRUE(parse_user_options("flops-per-step=1e18,steps=1e12"));
+}
+
+TEST(UserOptions, ErrorsNameTheKeyAndWhatIsRight) {
+  EXPECT_EQ(parse_user_options("flop=1").error(),
+            "'flop': unknown key; the keys are flops, flops-per-step, steps, "
+            "precision");
+  EXPECT_EQ(parse_user_options("flops=abc").error(),
+            "'flops': 'abc' is not a whole number above 0 such as 1500000000000, "
+            "1.5e12 or 1.5T (T, P, E: 10^12, 10^15, 10^18), at most 1e30");
+  EXPECT_TRUE(contains(parse_user_options("precision=bfloat16").error(), "fp64, fp32, tf32"));
+  EXPECT_TRUE(contains(parse_user_options("precision=unknown").error(), "not a precision"));
+  EXPECT_TRUE(contains(parse_user_options("steps=1,steps=1").error(), "twice"));
+  EXPECT_TRUE(contains(parse_user_options("on,steps=1").error(), "alone"));
+  EXPECT_TRUE(contains(parse_user_options("steps=1,off").error(), "alone"));
+  EXPECT_FALSE(parse_user_options("ON"));
+  EXPECT_FALSE(parse_user_options("steps=1,"));
+  EXPECT_FALSE(parse_user_options(",steps=1"));
+  EXPECT_FALSE(parse_user_options("yes"));
+}
+
+TEST(UserOptions, ErrorsCarryNoControlBytes) {
+  const auto options = parse_user_options("\x1b[2Jx\n\xff=1");
+  ASSERT_FALSE(options);
+  for (const char byte : options.error()) EXPECT_TRUE(byte >= ' ' && byte <= '~');
+}
+
+TEST(Wanted, SiteAndUser) {
+  const auto wanted = [](Inject inject, Wish wish) {
+    SiteOptions site_options;
+    site_options.inject = inject;
+    UserOptions user;
+    user.wish = wish;
+    return wants_profile(site_options, user);
+  };
+  EXPECT_TRUE(wanted(Inject::kGpu, Wish::kDefault));
+  EXPECT_TRUE(wanted(Inject::kGpu, Wish::kOn));
+  EXPECT_FALSE(wanted(Inject::kGpu, Wish::kOff));
+  EXPECT_FALSE(wanted(Inject::kAsk, Wish::kDefault));
+  EXPECT_TRUE(wanted(Inject::kAsk, Wish::kOn));
+  EXPECT_FALSE(wanted(Inject::kAsk, Wish::kOff));
+  EXPECT_FALSE(wanted(Inject::kOff, Wish::kOn));
+}
+
+}  // namespace
+}  // namespace mfu

@@ -130,10 +130,12 @@ class PackedRow {
   std::string bytes_;
 };
 
+// A column of width 0 is left out.
 void write_row(std::ostream& out, const PackedRow& row,
                const std::array<size_t, kColumnCount>& widths) {
   std::string text;
   row.each_cell([&](size_t column, std::string_view cell) {
+    if (widths[column] == 0) return;
     if (column > 0) text += "  ";
     const size_t blanks = widths[column] - cell.size();
     if (kColumns[column].right) text.append(blanks, ' ');
@@ -183,6 +185,7 @@ void write_table(std::ostream& out, std::span<const Job> jobs, TableStyle style)
   std::vector<PackedRow> rows;
   rows.reserve(jobs.size() + 1);
   std::array<size_t, kColumnCount> widths{};
+  std::array<bool, kColumnCount> filled{};
   const auto add = [&](const Row& row) {
     rows.emplace_back(row);
     rows.back().each_cell([&](size_t column, std::string_view cell) {
@@ -197,8 +200,14 @@ void write_table(std::ostream& out, std::span<const Job> jobs, TableStyle style)
     Row row = row_of(job, reading);
     for (size_t column = 0; column < kColumnCount; ++column) {
       row[column] = cut(std::move(row[column]), kColumns[column].widest);
+      filled[column] = filled[column] || (!row[column].empty() && row[column] != "-");
     }
     add(row);
+  }
+  // A terminal is narrow: what no job has, a figure or a reason, takes no room. Without a header
+  // somebody counts the columns.
+  for (size_t column = 0; column < kColumnCount && !style.bare; ++column) {
+    if (!filled[column] && !jobs.empty()) widths[column] = 0;
   }
   for (const PackedRow& row : rows) write_row(out, row, widths);
   if (!style.bare) write_totals(out, totals);

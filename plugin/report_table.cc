@@ -13,15 +13,16 @@ namespace {
 
 struct Column {
   std::string_view title;
-  bool right;     // numbers
-  size_t widest;  // text beyond is cut off; 0: never
+  bool right;         // numbers
+  size_t widest;      // text beyond is cut off; 0: never
+  bool rare = false;  // left out where no job fills it: a terminal is narrow
 };
 constexpr Column kColumns[] = {
-    {"JOBID", true, 0},       {"NAME", false, 16},  {"USER", false, 12},  {"ACCOUNT", false, 12},
-    {"PARTITION", false, 12}, {"STATE", false, 13}, {"ELAPSED", true, 0}, {"NODES", true, 0},
-    {"GPUS", true, 0},        {"MFU", true, 0},     {"HFU", true, 0},     {"COMPUTE", true, 0},
-    {"COMM", true, 0},        {"MEM", true, 0},     {"IDLE", true, 0},    {"COVER", true, 0},
-    {"WHY", false, 0},
+    {"JOBID", true, 0},       {"NAME", false, 16},  {"USER", false, 12},    {"ACCOUNT", false, 12},
+    {"PARTITION", false, 12}, {"STATE", false, 13}, {"ELAPSED", true, 0},   {"NODES", true, 0},
+    {"GPUS", true, 0},        {"MFU", true, 0},     {"HFU", true, 0, true}, {"COMPUTE", true, 0},
+    {"COMM", true, 0},        {"MEM", true, 0},     {"IDLE", true, 0},      {"COVER", true, 0},
+    {"WHY", false, 0, true},
 };
 constexpr size_t kColumnCount = std::size(kColumns);
 using Row = std::array<std::string, kColumnCount>;
@@ -204,10 +205,9 @@ void write_table(std::ostream& out, std::span<const Job> jobs, TableStyle style)
     }
     add(row);
   }
-  // A terminal is narrow: what no job has, a figure or a reason, takes no room. Without a header
-  // somebody counts the columns.
+  // Without a header somebody counts the columns.
   for (size_t column = 0; column < kColumnCount && !style.bare; ++column) {
-    if (!filled[column] && !jobs.empty()) widths[column] = 0;
+    if (kColumns[column].rare && !filled[column]) widths[column] = 0;
   }
   for (const PackedRow& row : rows) write_row(out, row, widths);
   if (!style.bare) write_totals(out, totals);

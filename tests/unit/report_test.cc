@@ -76,7 +76,7 @@ TEST(Table, ColumnsAreAlignedAndTotalsAreExact) {
       table_of({job_of("12_3", 8, 7200, "note " + line_of(8, 7200, 519) + " more"),
                 job_of("9", 16, 93784, line_of(16, 93784, 0)),
                 job_of("10", 8, 7200, line_of(8, 7200, 319)), job_of("11", 0, 5, "")}),
-      "JOBID  NAME   USER   ACCOUNT  PARTITION  STATE         ELAPSED  NODES  GPUS    MFU  HFU  "
+      "JOBID  NAME   USER   ACCOUNT  PARTITION  STATE         ELAPSED  NODES  GPUS    MFU  "
       "COMPUTE        COMM   MEM  IDLE          COVER  WHY\n"
       " 12_3  train  alice  ml       gpu        COMPLETED    02:00:00      1     8  51.9%  "
       "  78.2%  12.1%+9.3%  0.2%  9.5%  100.0%/100.0%\n"

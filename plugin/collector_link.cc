@@ -13,8 +13,10 @@
 namespace mfu {
 namespace {
 
-// Runs `arguments` as a daemon: a grandchild in a session of its own, `link` as kCollectorFd if it is
-// not negative, every other descriptor closed (slurmstepd waits for the ends of its pipes).
+constexpr int kDescriptorsToClose = 8192;
+
+// Runs `arguments` as a daemon: a grandchild in a session of its own, `link` as kCollectorFd if it
+// is not negative, every other descriptor closed (slurmstepd waits for the ends of its pipes).
 bool spawn_detached(char* const* arguments, int link) {
   // Between fork and exec only async-signal-safe calls: slurmstepd has threads.
   pid_t child = fork();
@@ -22,13 +24,19 @@ bool spawn_detached(char* const* arguments, int link) {
   if (child == 0) {
     setsid();
     if (fork() != 0) _exit(0);
+    // The collector outlives the step: it must not keep a user's file system busy.
+    if (chdir("/") != 0) _exit(127);
     // A descriptor above kCollectorFd first, lest dup2 finds source and target the same and keeps
     // the close-on-exec flag.
     int source = link >= 0 ? fcntl(link, F_DUPFD, kCollectorFd + 1) : -1;
     int null = open("/dev/null", O_RDWR);
     for (int fd = 0; fd < 3; ++fd) dup2(null, fd);
     if (source >= 0) dup2(source, kCollectorFd);
-    syscall(SYS_close_range, link >= 0 ? kCollectorFd + 1 : kCollectorFd, ~0U, 0);
+    int first = link >= 0 ? kCollectorFd + 1 : kCollectorFd;
+    if (syscall(SYS_close_range, first, ~0U, 0) != 0) {
+      // Linux before 5.9. Descriptors are handed out from below: few lie above this.
+      for (int fd = first; fd < kDescriptorsToClose; ++fd) close(fd);
+    }
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -74,8 +82,8 @@ void CollectorLink::step_ended(uint32_t failed_tasks, int milliseconds) {
   fd_ = -1;
 }
 
-bool start_takeover(const std::string& collector, const std::string& spool,
-                    const std::string& node, uint32_t job) {
+bool start_takeover(const std::string& collector, const std::string& spool, const std::string& node,
+                    uint32_t job) {
   if (access(collector.c_str(), X_OK) != 0) return false;
   std::string path = collector;
   std::string option = "--takeover";

@@ -17,6 +17,8 @@ namespace {
 
 constexpr char kInjectionVariable[] = "CUDA_INJECTION64_PATH";
 constexpr uint32_t kMostGpus = 1024;  // of a node; more is no list of GPUs
+// The number of nodes comes from srun, that is, from the user, and root's memory depends on it.
+constexpr uint32_t kMostNodes = 65536;
 constexpr char kProfilerName[] = "libmfu_profiler.so";
 
 template <typename Number>
@@ -79,6 +81,7 @@ std::optional<StepPlan> read_step(spank_t spank, const SiteOptions& site, const 
   plan.run = plan.restart;
   item(spank, S_JOB_NODEID, &plan.node_id);
   item(spank, S_JOB_NNODES, &plan.nodes);
+  plan.nodes = std::clamp(plan.nodes, 1u, kMostNodes);
   uint32_t array_job = 0;
   uint32_t array_task = 0;
   if (item(spank, S_JOB_ARRAY_ID, &array_job) && array_job != 0 &&

@@ -11,6 +11,7 @@
 // collector stays a moment to see that no other writer has overwritten it.
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <slurm/slurm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -37,6 +38,7 @@
 #include "plugin/node_sums.hh"
 #include "plugin/peer.hh"
 #include "plugin/spool.hh"
+#include "plugin/step_cgroup.hh"
 #include "plugin/step_plan.hh"
 #include "plugin/step_report.hh"
 
@@ -53,8 +55,8 @@ constexpr uint32_t kLeastUpdateSeconds = 10;
 constexpr int kSendMs = 1500;
 // How long a final line is carried after the job's end before it is left in the spool.
 constexpr auto kPatience = seconds(120);
-constexpr size_t kFieldLimit = 60000;    // MySQL TEXT, less what slurmdbd may add
-constexpr size_t kCommentLimit = 1024;   // slurmctld's, of the user's comment
+constexpr size_t kFieldLimit = 60000;   // MySQL TEXT, less what slurmdbd may add
+constexpr size_t kCommentLimit = 1024;  // slurmctld's, of the user's comment
 
 uint64_t wall_clock_ns() {
   timespec now;
@@ -94,11 +96,11 @@ class Collector {
 
   StepPlan plan_;
   int link_;
-  bool ended_ = false;      // on this node
-  uint64_t ended_ns_ = 0;   // of the whole step
-  bool gave_up_ = false;    // nodes are missing, and Slurm says that the step is over
+  bool ended_ = false;     // on this node
+  uint64_t ended_ns_ = 0;  // of the whole step
+  bool gave_up_ = false;   // nodes are missing, and Slurm says that the step is over
   uint32_t failed_tasks_ = 0;
-  uint64_t sequence_ = 0;
+  uint64_t sequence_ = wall_clock_ns();  // who takes over counts on above the collector before
   std::map<uint32_t, NodeSums> nodes_;
   peer::Listener listener_;
   std::string first_host_;
@@ -121,7 +123,8 @@ void Collector::report(const char* format, ...) {
     syslog(LOG_WARNING, "job %u step %u: %s", plan_.job, plan_.step, text);
     return;
   }
-  int fd = open(plan_.site.log.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0640);
+  int fd =
+      open(plan_.site.log.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0640);
   if (fd < 0) return;
   dprintf(fd, "mfu-collector[%d]: node %s job %u step %u: %s\n", getpid(), plan_.node.c_str(),
           plan_.job, plan_.step, text);
@@ -141,7 +144,8 @@ NodeSums Collector::sum_node(bool last) {
   SpoolRecords found = read_records(plan_);
   sums.broken_records = found.broken;
   sums.record_errno = found.record_errno;
-  add_records(found.records, wall_clock_ns(), &sums);
+  sums.until_ns = wall_clock_ns();
+  add_records(found.records, sums.until_ns, &sums);
   if (found.broken != 0) report("%u files in the record folder are no records", found.broken);
   return sums;
 }
@@ -222,8 +226,8 @@ accounting::Outcome Collector::write_line(bool final_line) {
   const bool nothing_ran = plan_.batch && nodes_[plan_.node_id].processes == 0;
   if (nothing_ran) step.sums = Sums{};
   const size_t limit = plan_.site.field == Field::kComment ? kCommentLimit : kFieldLimit;
-  accounting::Edit edit = [&](std::string_view field)
-      -> tl::expected<std::optional<std::string>, std::string> {
+  accounting::Edit edit =
+      [&](std::string_view field) -> tl::expected<std::optional<std::string>, std::string> {
     Comment job;
     std::string_view line = find_comment(field);
     if (!line.empty()) {
@@ -233,8 +237,8 @@ accounting::Outcome Collector::write_line(bool final_line) {
     if (nothing_ran && (!final_line || (job.run == plan_.run && !job.merged.empty()))) {
       return std::nullopt;
     }
-    bool changed = final_line ? merge_step(&job, step, plan_.step)
-                              : show_running(&job, step, plan_.step);
+    bool changed =
+        final_line ? merge_step(&job, step, plan_.step) : show_running(&job, step, plan_.step);
     if (!changed) return std::nullopt;
     auto text = replace_comment(field, format_comment(job), limit);
     if (!text) return tl::make_unexpected(text.error());
@@ -265,6 +269,8 @@ void Collector::settle_final() {
   int unchanged = 0;
   while (Clock::now() < give_up) {
     std::this_thread::sleep_for(pause + jitter(100));
+    // Nodes that did not wait for their answer ask again.
+    if (listener_.is_open()) listener_.turn([](const NodeSums&) { return true; });
     bool controller = in_controller_;
     Outcome outcome = write_line(true);
     if (outcome == Outcome::kForbidden) return remove_spool(plan_);
@@ -338,7 +344,8 @@ void Collector::follow() {
       next_check = now + check_pause;
     }
     if (now >= give_up_sending) {
-      return report("gave up: this node's sums stay in %s", plan_.folder.c_str());
+      report("gave up: this node's sums are missing from the line");
+      return remove_spool(plan_);  // the line is written, and nobody else would read them
     }
   }
   if (!is_first()) return remove_spool(plan_);
@@ -351,13 +358,14 @@ void Collector::take_over() {
   gave_up_ = true;
   if (!is_first()) {
     send_sums(kSendMs);
-    return delivered_ ? remove_spool(plan_) : void();
+    return remove_spool(plan_);  // delivered or not: nobody else reads them
   }
   ended_ns_ = wall_clock_ns();
   settle_final();
 }
 
 int follow_step() {
+  leave_step_cgroup();
   char text[16384];
   ssize_t size = recv(kCollectorFd, text, sizeof(text), 0);
   if (size <= 0) return 1;
@@ -388,6 +396,7 @@ int take_over_job(const std::string& spool, const std::string& node, uint32_t jo
 
 int main(int argc, char* argv[]) {
   std::string mode = argc > 1 ? argv[1] : "";
+  signal(SIGPIPE, SIG_IGN);  // a daemon that goes away in the middle of a message
   openlog("mfu-collector", LOG_PID, LOG_DAEMON);
   umask(077);
   try {

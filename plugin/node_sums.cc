@@ -38,12 +38,27 @@ uint64_t kept_out(const Record& record) {
   return record.zero_times + record.reversed + record.implausible + record.late;
 }
 
+// Sums over hostile records must not wrap: they stop where node_sums_fault() draws the line.
+void add(uint64_t* sum, uint64_t value) {
+  *sum += std::min(value, kMaxSum - *sum);
+}
+
+// Two programs that one process executed one after the other have the same pid.
+using ProcessKey = std::pair<uint32_t, uint64_t>;
+ProcessKey process_key(const Record& record) {
+  return {record.pid, record.started_ns};
+}
+
 // Time of the device that the process's record does not cover.
 uint64_t lost_ns(const Record& record, const Record& process, uint64_t end_ns) {
   uint64_t lost = process.lost_ns + record.late_ns;
+  // Any record may be missing then.
+  if ((process.flags & kDroppedUnknown) != 0)
+    return lost + process.published_ns - process.started_ns;
   if ((process.flags & kFinished) == 0 && end_ns > process.published_ns) {
     uint64_t tail = end_ns - process.published_ns;
-    lost += (process.flags & kFlushFailed) != 0 ? tail : std::min(tail, kTurnNs);
+    bool cut = (process.flags & (kFlushFailed | kInCupti)) != 0;
+    lost += cut ? tail : std::min(tail, kTurnNs);
   }
   // Records whose times are unusable stand for their share of the records.
   uint64_t bad = record.zero_times + record.reversed + record.implausible;
@@ -56,58 +71,84 @@ uint64_t lost_ns(const Record& record, const Record& process, uint64_t end_ns) {
 }
 
 void add_device(std::span<const Record* const> records, uint64_t end_ns,
-                const std::map<uint32_t, const Record*>& processes, NodeSums* sums) {
+                const std::map<ProcessKey, const Record*>& processes, NodeSums* sums) {
   ++sums->devices;
   uint64_t start = UINT64_MAX;
   uint64_t end = 0;
-  uint64_t lost = 0;
   bool observed = true;
   bool shared = false;
   for (size_t i = 0; i < records.size(); ++i) {
     const Record& record = *records[i];
     observed = observed && record.state == State::kOk;
-    auto process = processes.find(record.pid);
-    lost += lost_ns(record, process != processes.end() ? *process->second : record, end_ns);
-    sums->kept_out += kept_out(record);
-    sums->kernels += record.compute_kernels + record.communication_kernels;
-    for (int p = 0; p < kPrecisions; ++p) sums->gemm_ns[p] += record.gemm_ns[p];
+    add(&sums->kept_out, kept_out(record));
+    add(&sums->kernels, record.compute_kernels + record.communication_kernels);
+    for (int p = 0; p < kPrecisions; ++p) add(&sums->gemm_ns[p], record.gemm_ns[p]);
     if (record.time.span_end_ns == 0) continue;
     start = std::min(start, record.time.span_start_ns);
     end = std::max(end, record.time.span_end_ns);
-    sums->compute_ns += record.time.compute_ns();
-    sums->exposed_communication_ns += record.time.exposed_communication_ns();
-    sums->overlapped_communication_ns += record.time.overlapped_communication_ns();
-    sums->exposed_memory_ns += record.time.exposed_memory_ns();
     for (size_t j = 0; j < i; ++j) shared = shared || overlap(record, *records[j]);
   }
-  if (end != 0) sums->span_ns += end - start;
   sums->shared_devices += shared ? 1 : 0;
   if (end == 0) {
     // A process holds the device and nothing was ever seen on it: CUPTI may be silent.
     observed = false;
     if (sums->state == State::kOk) sums->state = State::kNoRecords;
   }
-  if (observed) {
-    sums->lost_ns += lost;
-  } else {
+  if (!observed) {
+    // Its GPU time is not attributed, so what was seen of it must not stand in the attributed sums.
     ++sums->unattributed_devices;
+    return;
   }
+  uint64_t compute = 0;
+  uint64_t exposed_communication = 0;
+  uint64_t overlapped_communication = 0;
+  uint64_t exposed_memory = 0;
+  uint64_t busy = 0;
+  uint64_t busiest = 0;  // of the processes
+  for (const Record* record : records) {
+    auto process = processes.find(process_key(*record));
+    const Record& primary = process != processes.end() ? *process->second : *record;
+    add(&sums->lost_ns, lost_ns(*record, primary, end_ns));
+    add(&compute, record->time.compute_ns());
+    add(&exposed_communication, record->time.exposed_communication_ns());
+    add(&overlapped_communication, record->time.overlapped_communication_ns());
+    add(&exposed_memory, record->time.exposed_memory_ns());
+    add(&busy, record->time.busy_ns());
+    busiest = std::max(busiest, record->time.busy_ns());
+  }
+  // The processes of a shared device may have run at the same time: the union is somewhere between
+  // the busiest of them and the sum. The sum is taken, cut to the span, and the doubt counts as
+  // lost.
+  const uint64_t span = end - start;
+  if (shared) add(&sums->lost_ns, std::min(busy - busiest, span));
+  compute = std::min(compute, span);
+  exposed_communication = std::min(exposed_communication, span - compute);
+  exposed_memory = std::min(exposed_memory, span - compute - exposed_communication);
+  add(&sums->span_ns, span);
+  add(&sums->compute_ns, compute);
+  add(&sums->exposed_communication_ns, exposed_communication);
+  add(&sums->overlapped_communication_ns, std::min(overlapped_communication, compute));
+  add(&sums->exposed_memory_ns, exposed_memory);
 }
 
 }  // namespace
 
 void add_records(std::span<const Record> records, uint64_t end_ns, NodeSums* sums) {
-  std::map<uint32_t, const Record*> processes;  // pid -> its primary record
+  std::map<ProcessKey, const Record*> processes;  // its primary record
   std::map<DeviceKey, std::vector<const Record*>> devices;
   for (const Record& record : records) {
     if ((record.flags & kPrimary) != 0) {
       ++sums->processes;
       sums->cut_off_processes += (record.flags & kFinished) == 0 ? 1 : 0;
-      sums->dropped += record.dropped;
-      processes[record.pid] = &record;
+      add(&sums->dropped, record.dropped);
+      processes[process_key(record)] = &record;
     }
     if (record.state > sums->state) {
       sums->state = record.state;
+      sums->cupti_call = record.cupti_call;
+      sums->cupti_result = record.cupti_result;
+    } else if (sums->state == State::kOk && record.cupti_call != CuptiCall::kNone) {
+      // No failure, but what it would have told is not known.
       sums->cupti_call = record.cupti_call;
       sums->cupti_result = record.cupti_result;
     }
@@ -118,7 +159,10 @@ void add_records(std::span<const Record> records, uint64_t end_ns, NodeSums* sum
         sums->mixed_devices = 1;
       }
     }
-    devices[device_key(record)].push_back(&record);
+    // The driver named no device and nothing ran: a helper that may see none.
+    const bool no_device = (record.flags & kDeviceKnown) == 0 && record.time.span_end_ns == 0 &&
+                           record.state == State::kOk;
+    if (!no_device) devices[device_key(record)].push_back(&record);
   }
   for (const auto& [key, on_device] : devices) add_device(on_device, end_ns, processes, sums);
 }

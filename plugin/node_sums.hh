@@ -25,6 +25,7 @@ struct NodeSums {
   uint32_t restart = 0;  // StepPlan::restart: steps of a requeued job have the same numbers again
   uint32_t node_id = 0;
   uint64_t sequence = 0;  // rises with every message of a node
+  uint64_t until_ns = 0;  // CLOCK_REALTIME of these sums
 
   uint32_t last = 0;            // 1: the step has ended on this node
   uint32_t failed_tasks = 0;    // ended with a signal or a non-zero status, or slurmstepd died

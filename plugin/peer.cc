@@ -145,6 +145,26 @@ int connect_to(const addrinfo& address, int64_t deadline_ms) {
   return -1;
 }
 
+// One message to one address. An error is empty when nobody listens there.
+tl::expected<void, std::string> deliver(const StepPlan& plan, const addrinfo& address,
+                                        const NodeSums& sums, int64_t deadline_ms) {
+  int fd = connect_to(address, deadline_ms);
+  if (fd < 0) return tl::make_unexpected(std::string());
+  // A fresh credential each time: the wrong collector's munged would mark it as used.
+  auto text = seal(plan, sums).and_then([&](const std::string& credential) {
+    return exchange(fd, frame(credential), deadline_ms);
+  });
+  close(fd);
+  if (!text) return tl::make_unexpected(text.error());
+  auto answer = unseal<Answer>(plan, *text);
+  if (!answer) return tl::make_unexpected(answer.error());
+  if (answer->magic == Answer::kMagic && answer->job == plan.job && answer->step == plan.step &&
+      answer->node_id == sums.node_id && answer->sequence == sums.sequence) {
+    return {};
+  }
+  return tl::make_unexpected(std::string("answers for another step"));
+}
+
 }  // namespace
 
 std::vector<uint16_t> ports(const StepPlan& plan) {
@@ -152,8 +172,7 @@ std::vector<uint16_t> ports(const StepPlan& plan) {
   uint64_t hash = (uint64_t{plan.job} << 32 | plan.step) * 0x9e3779b97f4a7c15;
   std::vector<uint16_t> result;
   for (uint32_t i = 0; i < std::min<uint32_t>(range, kPortTries); ++i) {
-    result.push_back(
-        static_cast<uint16_t>(plan.site.first_port + ((hash >> 32) + i) % range));
+    result.push_back(static_cast<uint16_t>(plan.site.first_port + ((hash >> 32) + i) % range));
   }
   return result;
 }
@@ -198,7 +217,7 @@ bool Listener::open(const StepPlan& plan) {
 
 std::vector<int> Listener::descriptors() const {
   std::vector<int> result;
-  if (fd_ >= 0 && connections_.size() < kMaxConnections) result.push_back(fd_);
+  if (fd_ >= 0) result.push_back(fd_);
   for (const Connection& connection : connections_) {
     if (!connection.waiting) result.push_back(connection.fd);
   }
@@ -220,9 +239,17 @@ void Listener::answer(Connection* connection) {
 }
 
 void Listener::turn(const std::function<bool(const NodeSums&)>& accept) {
-  while (connections_.size() < kMaxConnections) {
+  for (size_t i = 0; i < kMaxConnections; ++i) {
     int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) break;
+    if (connections_.size() == kMaxConnections) {
+      // Anybody may connect and keep silent: the oldest who has not proved himself makes room.
+      auto oldest = std::find_if(connections_.begin(), connections_.end(),
+                                 [](const Connection& connection) { return !connection.waiting; });
+      if (oldest == connections_.end()) oldest = connections_.begin();
+      close(oldest->fd);
+      connections_.erase(oldest);
+    }
     connections_.push_back({fd, {}, now_ms() + kFrameDeadlineMs, false, 0, 0});
   }
   for (Connection& connection : connections_) {
@@ -243,7 +270,7 @@ void Listener::turn(const std::function<bool(const NodeSums&)>& accept) {
     connection.deadline_ms = 0;
     auto sums = unseal<NodeSums>(plan_, *text);
     if (!sums || node_sums_fault(*sums, plan_.job, plan_.step, plan_.nodes) != nullptr) continue;
-    if (sums->restart != plan_.restart || sums->sequence <= sequences_[sums->node_id]) continue;
+    if (sums->restart != plan_.restart || sums->sequence < sequences_[sums->node_id]) continue;
     sequences_[sums->node_id] = sums->sequence;
     connection.node_id = sums->node_id;
     connection.sequence = sums->sequence;
@@ -274,31 +301,29 @@ tl::expected<void, std::string> send(const StepPlan& plan, const std::string& ho
   std::vector<uint16_t> candidates = ports(plan);
   if (*port != 0) candidates.insert(candidates.begin(), *port);
   std::string why = "no collector listens on " + host;
-  for (uint16_t candidate : candidates) {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
-    int error = getaddrinfo(host.c_str(), std::to_string(candidate).c_str(), &hints, &found);
-    if (error != 0) return tl::make_unexpected(host + ": " + gai_strerror(error));
-    std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);
-    for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
-      int fd = connect_to(*address, deadline_ms);
-      if (fd < 0) continue;
-      // A fresh credential each time: the wrong collector's munged would mark it as used.
-      auto text = seal(plan, sums).and_then([&](const std::string& credential) {
-        return exchange(fd, frame(credential), deadline_ms);
-      });
-      close(fd);
-      auto answer = text ? unseal<Answer>(plan, *text)
-                         : tl::expected<Answer, std::string>(tl::make_unexpected(text.error()));
-      if (answer && answer->magic == Answer::kMagic && answer->job == plan.job &&
-          answer->step == plan.step && answer->node_id == sums.node_id &&
-          answer->sequence == sums.sequence) {
-        *port = candidate;
-        return {};
+  // Whoever listens and keeps silent may be a stranger, or our collector holding its answer back:
+  // he gets half of the time that is left, and another turn after the others.
+  for (bool silent = true; silent && now_ms() < deadline_ms;) {
+    silent = false;
+    for (uint16_t candidate : candidates) {
+      int64_t candidate_ms = candidate == *port ? deadline_ms : (now_ms() + deadline_ms + 1) / 2;
+      addrinfo hints{};
+      hints.ai_socktype = SOCK_STREAM;
+      addrinfo* found = nullptr;
+      int error = getaddrinfo(host.c_str(), std::to_string(candidate).c_str(), &hints, &found);
+      if (error != 0) return tl::make_unexpected(host + ": " + gai_strerror(error));
+      std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);
+      for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+        auto sent = deliver(plan, *address, sums, candidate_ms);
+        if (sent) {
+          *port = candidate;
+          return {};
+        }
+        silent = silent || now_ms() >= candidate_ms;
+        if (!sent.error().empty()) {
+          why = host + " port " + std::to_string(candidate) + ": " + sent.error();
+        }
       }
-      why = host + " port " + std::to_string(candidate) + ": " +
-            (answer ? std::string("answers for another step") : answer.error());
     }
   }
   return tl::make_unexpected(why);

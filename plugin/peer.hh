@@ -1,9 +1,10 @@
 // Collectors talking to each other: one TCP connection per message. Both the message and the answer
 // are MUNGE credentials that only uid 0 can have made and only uid 0 can open; the payload is bound
-// to job, step and node, and its sequence number must rise, so that nothing can be replayed.
+// to job, step and node, and its sequence number must not fall, so that nothing old can be
+// replayed. The newest message may come again: its answer may have been lost.
 //
-// The collector of the step's first node listens on the first free port of a few that follow from job
-// and step; the others try the same ports until one answers with a credential for their step.
+// The collector of the step's first node listens on the first free port of a few that follow from
+// job and step; the others try the same ports until one answers with a credential for their step.
 #ifndef MFU_PLUGIN_PEER_HH_
 #define MFU_PLUGIN_PEER_HH_
 
@@ -32,8 +33,9 @@ class Listener {
 
   // Descriptors to wait for (POLLIN).
   std::vector<int> descriptors() const;
-  // Accepts, reads and answers whatever is ready. `accept` gets sums that have proved themselves and
-  // returns true when the peer is to be answered now; false keeps it waiting until answer_waiting().
+  // Accepts, reads and answers whatever is ready. `accept` gets sums that have proved themselves
+  // and returns true when the peer is to be answered now; false keeps it waiting until
+  // answer_waiting().
   void turn(const std::function<bool(const NodeSums&)>& accept);
   // Answers everyone who waits: the step's line has been written.
   void answer_waiting();
@@ -43,7 +45,7 @@ class Listener {
     int fd;
     std::string received;
     int64_t deadline_ms;
-    bool waiting;        // its answer is being held back
+    bool waiting;  // its answer is being held back
     uint32_t node_id;
     uint64_t sequence;
   };
@@ -55,8 +57,8 @@ class Listener {
   std::vector<uint64_t> sequences_;  // last seen, by node
 };
 
-// Sends `sums` to the first node's collector at `host` and waits for its answer, all together at most
-// `milliseconds`. `port` is the one that answered last time (0: unknown) and is updated.
+// Sends `sums` to the first node's collector at `host` and waits for its answer, all together at
+// most `milliseconds`. `port` is the one that answered last time (0: unknown) and is updated.
 tl::expected<void, std::string> send(const StepPlan& plan, const std::string& host,
                                      const NodeSums& sums, int milliseconds, uint16_t* port);
 

@@ -8,10 +8,12 @@
 #include <dlfcn.h>
 #include <sys/wait.h>
 
+#include <cstdlib>
 #include <exception>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "plugin/collector_link.hh"
 #include "plugin/job_step.hh"
@@ -73,12 +75,30 @@ void read_site(int ac, char* argv[]) {
   plugin().site = *site;
 }
 
+// Nothing may escape a hook: an exception would kill slurmstepd.
+template <typename Function>
+int guarded(const char* hook, Function&& function) {
+  try {
+    function();
+  } catch (const std::exception& error) {
+    slurm_error("mfu: %s: %s", hook, error.what());
+  } catch (...) {
+    slurm_error("mfu: %s: unknown error", hook);
+  }
+  return ESPANK_SUCCESS;
+}
+
 // Called twice in slurmstepd (argument NULL, then ""): the later call with a value wins.
-int on_option(int, const char* argument, int remote) {
+int take_option(const char* argument, int remote) {
   auto user = parse_user_options(argument);
   if (!user) {
-    if (remote == 0) slurm_error("--%s: %s", kOptionName, user.error().c_str());
-    return remote == 0 ? ESPANK_ERROR : ESPANK_SUCCESS;
+    if (remote != 0) return ESPANK_SUCCESS;
+    slurm_error("--%s: %s", kOptionName, user.error().c_str());
+    // Typed wrongly is refused. Inherited from a job that was submitted with another version of this
+    // plugin is not: the job's srun must run.
+    const char* inherited = getenv(kOptionVariable);
+    const bool typed = inherited == nullptr || std::string_view(inherited) != argument;
+    return typed ? ESPANK_ERROR : ESPANK_SUCCESS;
   }
   bool bare = argument == nullptr || argument[0] == '\0';
   if (bare && plugin().option_given) return ESPANK_SUCCESS;
@@ -89,6 +109,12 @@ int on_option(int, const char* argument, int remote) {
     slurm_error("--%s: this site has switched profiling off (inject=off)", kOptionName);
   }
   return ESPANK_SUCCESS;
+}
+
+int on_option(int, const char* argument, int remote) {
+  int result = ESPANK_SUCCESS;
+  guarded("option", [&] { result = take_option(argument, remote); });
+  return result;
 }
 
 void register_option(spank_t spank) {
@@ -134,6 +160,7 @@ void before_tasks(spank_t spank) {
   if (!self.collector.start(plan)) {
     slurm_info("mfu: cannot start %s: %m: nothing is written for this step",
                plan.site.collector.c_str());
+    remove_spool(plan);  // nobody would
   }
 }
 
@@ -169,19 +196,6 @@ void after_job(spank_t spank, int ac, char* argv[]) {
   const SiteOptions& site = *plugin().site;
   if (left_plans(site.spool, node, job).empty()) return;
   start_takeover(site.collector, site.spool, node, job);
-}
-
-// Nothing may escape a hook: an exception would kill slurmstepd.
-template <typename Function>
-int guarded(const char* hook, Function&& function) {
-  try {
-    function();
-  } catch (const std::exception& error) {
-    slurm_error("mfu: %s: %s", hook, error.what());
-  } catch (...) {
-    slurm_error("mfu: %s: unknown error", hook);
-  }
-  return ESPANK_SUCCESS;
 }
 
 }  // namespace

@@ -9,16 +9,22 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
+#include <chrono>
 #include <memory>
+#include <optional>
 
 #include "plugin/node_sums.hh"
 
 namespace mfu {
 namespace {
 
-// A user may fill the folder with files of any kind: reading stops here.
+// A user may fill the folder with files of any kind: reading stops here, and removing after this
+// time.
 constexpr int kMostEntries = 4 * kMostRecords;
+constexpr auto kRemovalTime = std::chrono::minutes(5);
+
+constexpr char kPlanName[] = "plan";
+constexpr int kFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
 class Descriptor {
  public:
@@ -35,7 +41,9 @@ class Descriptor {
   int fd_;
 };
 
-std::string job_prefix(uint32_t job) { return std::to_string(job) + "."; }
+std::string job_prefix(uint32_t job) {
+  return std::to_string(job) + ".";
+}
 
 // Creates a folder that only root can write to, or accepts one that is so already.
 bool root_folder(const std::string& path, mode_t mode) {
@@ -56,8 +64,7 @@ bool root_folder(const std::string& path, mode_t mode) {
 
 bool create_board(const std::string& folder, uint32_t uid, uint32_t gid) {
   std::string path = folder + "/" + kBoardName;
-  Descriptor board(
-      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  Descriptor board(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!board) return false;
   if (int error = posix_fallocate(board.get(), 0, kBoardSize); error != 0) {
     errno = error;
@@ -83,6 +90,56 @@ bool read_exact(int folder, const char* name, uint32_t uid, unsigned char* out, 
          pread(file.get(), out, size, 0) == static_cast<ssize_t>(size);
 }
 
+// Calls `visit` with every name in `folder`.
+template <typename Visit>
+void each_name(int folder, Visit&& visit) {
+  int copy = openat(folder, ".", kFolder);
+  std::unique_ptr<DIR, int (*)(DIR*)> listing(copy < 0 ? nullptr : fdopendir(copy), closedir);
+  if (listing == nullptr) {
+    if (copy >= 0) close(copy);
+    return;
+  }
+  while (const dirent* entry = readdir(listing.get())) {
+    std::string_view name = entry->d_name;
+    if (name != "." && name != ".." && !visit(entry->d_name)) return;
+  }
+}
+
+// Removes all but the plan from a step's folder. Below it a hostile user may have nested folders
+// deeper than there are descriptors, and may be adding to them right now: so nothing is entered by
+// its path or recursively. A folder is taken from its user, and the folders in it are moved up
+// here.
+void empty_folder(int top, std::chrono::steady_clock::time_point deadline) {
+  uint64_t moved = 0;
+  auto in_time = [&] { return std::chrono::steady_clock::now() < deadline; };
+  for (bool again = true; again;) {
+    again = false;
+    each_name(top, [&](const char* name) {
+      if (name == std::string_view(kPlanName) || unlinkat(top, name, 0) == 0) return in_time();
+      Descriptor folder(openat(top, name, kFolder));
+      if (!folder || fchown(folder.get(), 0, 0) != 0) return in_time();
+      each_name(folder.get(), [&](const char* inner) {
+        if (unlinkat(folder.get(), inner, 0) == 0) return in_time();
+        std::string here = "moved." + std::to_string(++moved);
+        if (renameat(folder.get(), inner, top, here.c_str()) == 0) again = true;
+        return in_time();
+      });
+      unlinkat(top, name, AT_REMOVEDIR);
+      return in_time();
+    });
+    again = again && in_time();
+  }
+}
+
+std::optional<StepPlan> read_plan(const std::string& path) {
+  Descriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  char text[16384];
+  ssize_t size = file ? read(file.get(), text, sizeof(text)) : -1;
+  if (size <= 0) return std::nullopt;
+  auto plan = parse_plan({text, static_cast<size_t>(size)});
+  return plan ? std::optional<StepPlan>(*plan) : std::nullopt;
+}
+
 }  // namespace
 
 std::string step_folder(const StepPlan& plan) {
@@ -103,10 +160,13 @@ tl::expected<void, std::string> create_spool(const StepPlan& plan, uint32_t gid)
     return failed();
   }
   if (mkdir(records.c_str(), 0700) != 0) {
-    // What a step of the same number left in an earlier run of the job.
+    // What a step of the same number left in an earlier run of the job. Only put aside: its user
+    // may have filled it with millions of files, and slurmstepd waits for us. The collector removes
+    // it.
     if (errno != EEXIST) return failed();
-    remove_spool(plan);
-    if (!root_folder(plan.folder, 0711) || mkdir(records.c_str(), 0700) != 0) return failed();
+    std::string aside = plan.folder + "/earlier." + std::to_string(plan.started_ns);
+    if (rename(records.c_str(), aside.c_str()) != 0) return failed();
+    if (mkdir(records.c_str(), 0700) != 0) return failed();
   }
   if (!create_board(records, plan.uid, gid)) return failed();
   if (lchown(records.c_str(), plan.uid, gid) != 0) return failed();
@@ -114,9 +174,9 @@ tl::expected<void, std::string> create_spool(const StepPlan& plan, uint32_t gid)
 }
 
 void store_plan(const StepPlan& plan) {
-  std::string path = plan.folder + "/plan";
-  Descriptor file(
-      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (plan.folder.empty()) return;
+  std::string path = plan.folder + "/" + kPlanName;
+  Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
   std::string text = format_plan(plan);
   if (file && write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     unlink(path.c_str());
@@ -130,12 +190,8 @@ std::vector<StepPlan> left_plans(const std::string& spool, const std::string& no
   if (listing == nullptr) return plans;
   while (const dirent* entry = readdir(listing.get())) {
     if (!std::string_view(entry->d_name).starts_with(job_prefix(job))) continue;
-    std::string path = folder + "/" + entry->d_name + "/plan";
-    Descriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-    char text[16384];
-    ssize_t size = file ? read(file.get(), text, sizeof(text)) : -1;
-    if (size <= 0) continue;
-    if (auto plan = parse_plan({text, static_cast<size_t>(size)})) plans.push_back(*plan);
+    if (auto plan = read_plan(folder + "/" + entry->d_name + "/" + kPlanName))
+      plans.push_back(*plan);
   }
   return plans;
 }
@@ -177,8 +233,19 @@ SpoolRecords read_records(const StepPlan& plan) {
 
 void remove_spool(const StepPlan& plan) {
   if (plan.folder.empty()) return;
-  std::error_code ignored;
-  std::filesystem::remove_all(plan.folder, ignored);
+  // A step of the same number in a later run of the job may have taken the folder over.
+  auto stored = read_plan(plan.folder + "/" + kPlanName);
+  if (stored && stored->started_ns != plan.started_ns) return;
+  Descriptor folder(open(plan.folder.c_str(), kFolder));
+  if (!folder) return;
+  empty_folder(folder.get(), std::chrono::steady_clock::now() + kRemovalTime);
+  // The plan goes last, so that the job epilog finds once more what could not be removed.
+  bool empty = true;
+  each_name(folder.get(),
+            [&](const char* name) { return empty = name == std::string_view(kPlanName); });
+  if (!empty) return;
+  unlinkat(folder.get(), kPlanName, 0);
+  rmdir(plan.folder.c_str());
 }
 
 FolderClaim::FolderClaim(const StepPlan& plan) {
@@ -195,8 +262,8 @@ FolderClaim::~FolderClaim() {
 }
 
 JobLock::JobLock(const StepPlan& plan, int milliseconds) {
-  // One file for all jobs of the node, one byte of it per job: nothing to clean up. Locks of the open
-  // file description, not of the process, so that they end with the descriptor alone.
+  // One file for all jobs of the node, one byte of it per job: nothing to clean up. Locks of the
+  // open file description, not of the process, so that they end with the descriptor alone.
   std::string path = plan.site.spool + "/" + plan.node + "/lock";
   fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd_ < 0) return;

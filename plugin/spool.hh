@@ -42,6 +42,7 @@ struct SpoolRecords {
 };
 SpoolRecords read_records(const StepPlan& plan);
 
+// Removes the step's folder, unless a later run of the job has taken it over.
 void remove_spool(const StepPlan& plan);
 
 // A collector's claim to a step's folder, for its life: who finds it taken leaves the step alone.

@@ -1,5 +1,6 @@
 #include "plugin/step_plan.hh"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -80,7 +81,11 @@ std::string format_plan(const StepPlan& plan) {
   std::string out;
   visit(
       plan,
-      [&](const char* key, const std::string& value) {
+      [&](const char* key, std::string value) {
+        // node_list comes from the step's environment, which the user writes: it must not become
+        // lines of its own, nor control bytes in a log.
+        std::replace_if(
+            value.begin(), value.end(), [](char byte) { return byte < ' ' || byte > '~'; }, '?');
         out.append(key).append("=").append(value).append("\n");
       },
       [&](const char* key, const auto& value) {
@@ -114,8 +119,9 @@ tl::expected<StepPlan, std::string> parse_plan(std::string_view text) {
         using Value = std::remove_reference_t<decltype(value)>;
         auto number = as_number(value);
         bool good = read(next(key), &number);
-        if constexpr (std::is_integral_v<Value> && !std::is_same_v<Value, bool> &&
-                      !std::is_same_v<Value, unsigned __int128>) {
+        if constexpr (std::is_enum_v<Value>) {
+          good = good && number <= 255;  // before the conversion cuts it; the range follows below
+        } else if constexpr (!std::is_same_v<Value, unsigned __int128>) {
           good = good && number <= std::numeric_limits<Value>::max();
         }
         if (!good && error.empty()) {

@@ -33,7 +33,7 @@ struct StepPlan {
   UserOptions user;
 };
 
-// One "key=value" a line. A value never holds a newline.
+// One "key=value" a line. A byte of a value that is not printable ASCII becomes '?'.
 std::string format_plan(const StepPlan& plan);
 // Errors name the line. The text comes from root, yet a torn file must not be believed.
 tl::expected<StepPlan, std::string> parse_plan(std::string_view text);

@@ -20,29 +20,45 @@ Precision heaviest_precision(const std::map<uint32_t, NodeSums>& nodes) {
   return time[best] == 0 ? Precision::kUnknown : static_cast<Precision>(best);
 }
 
-// Why a node's GPUs have no attribution; empty when all have.
+// ":enable-kernel:35", or nothing.
+std::string failed_call(const NodeSums& node) {
+  if (node.cupti_call == CuptiCall::kNone) return "";
+  std::string result = node.cupti_result == kHung ? "hang" : std::to_string(node.cupti_result);
+  return std::string(":") + cupti_call_name(node.cupti_call) + ":" + result;
+}
+
+// Why a node's GPUs have no attribution, or why a part of it may be missing; empty when all have.
 std::string no_time_reason(const StepPlan& plan, const NodeSums& node) {
   if (node.state != State::kOk && node.unattributed_devices != 0) {
-    std::string reason = state_name(node.state);
-    if (node.cupti_call != CuptiCall::kNone) {
-      reason += std::string(":") + cupti_call_name(node.cupti_call) + ":" +
-                std::to_string(node.cupti_result);
-    }
-    return reason;
+    return state_name(node.state) + failed_call(node);
   }
   if (node.record_errno != 0) return "record:" + errno_name(static_cast<int>(node.record_errno));
   if (node.processes == 0) {
     if (!plan.no_records.empty()) return plan.no_records;
     return node.broken_records != 0 ? "broken-records" : "no-cuda";
   }
-  return "";
+  if (node.devices == 0) return "no-device";
+  if (node.broken_records != 0) return "broken-records";
+  return node.cupti_call != CuptiCall::kNone ? "cupti" + failed_call(node) : "";
 }
 
 // GPUs of the node whose time is attributed: all that Slurm gave, idle ones included, but for those
 // with a process that could not be observed.
-uint32_t attributed_gpus(const NodeSums& node) {
-  if (node.processes == 0 || node.record_errno != 0) return 0;
-  return node.gpus - std::min(node.gpus, node.unattributed_devices);
+uint32_t observed_gpus(const NodeSums& node) {
+  if (node.processes == 0 || node.devices == 0 || node.record_errno != 0) return 0;
+  // A record that cannot be read may be of any of them.
+  const uint64_t unknown = uint64_t{node.unattributed_devices} + node.broken_records;
+  return node.gpus - static_cast<uint32_t>(std::min<uint64_t>(node.gpus, unknown));
+}
+
+// More time than the step's GPUs had: forged records, or GPUs that Slurm did not give to the step.
+bool implausible(const NodeSums& node, uint64_t wall_ns) {
+  constexpr uint128 kClockSlackNs = 1'000'000'000;
+  return node.span_ns > observed_gpus(node) * (wall_ns + kClockSlackNs);
+}
+
+uint32_t attributed_gpus(const NodeSums& node, uint64_t wall_ns) {
+  return implausible(node, wall_ns) ? 0 : observed_gpus(node);
 }
 
 }  // namespace
@@ -59,9 +75,17 @@ Comment report_step(const StepPlan& plan, const std::map<uint32_t, NodeSums>& no
   uint32_t final_nodes = 0;
   for (const auto& [id, node] : nodes) {
     comment.gpus += node.gpus;
-    sums.elapsed_ns += uint128{node.gpus} * wall_ns;
-    sums.attributed_ns += uint128{attributed_gpus(node)} * wall_ns;
-    if (attributed_gpus(node) != 0) {
+    // An interim line counts each node up to its own last word; at the end all GPUs were held to
+    // the end, and what came after the last word of a node that never said its last was not seen.
+    const uint64_t seen_ns =
+        std::clamp(node.until_ns, plan.started_ns, plan.started_ns + wall_ns) - plan.started_ns;
+    const uint64_t node_ns = ended ? wall_ns : seen_ns;
+    sums.elapsed_ns += uint128{node.gpus} * node_ns;
+    sums.attributed_ns += uint128{attributed_gpus(node, wall_ns)} * node_ns;
+    if (ended && node.last == 0) {
+      sums.lost_ns += uint128{attributed_gpus(node, wall_ns)} * (wall_ns - seen_ns);
+    }
+    if (attributed_gpus(node, wall_ns) != 0) {
       sums.span_ns += node.span_ns;
       sums.compute_ns += node.compute_ns;
       sums.exposed_communication_ns += node.exposed_communication_ns;
@@ -69,7 +93,10 @@ Comment report_step(const StepPlan& plan, const std::map<uint32_t, NodeSums>& no
       sums.exposed_memory_ns += node.exposed_memory_ns;
       sums.lost_ns += node.lost_ns;
     }
-    if (comment.no_time.empty()) comment.no_time = no_time_reason(plan, node);
+    if (comment.no_time.empty()) {
+      comment.no_time = no_time_reason(plan, node);
+      if (comment.no_time.empty() && implausible(node, wall_ns)) comment.no_time = "implausible";
+    }
     failed = failed || node.failed_tasks != 0;
     final_nodes += node.last;
     if (node.device_name[0] == '\0') continue;

@@ -1,0 +1,237 @@
+#!/usr/bin/env bash
+# A job that abuses what it was given, and daemons that are not there: the job ends as it would without us, nothing outside
+# of its folder is touched, and the line is sound.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/mfu.sh"
+mfu_up update=10
+forge=$MFU_CLUSTER_DIR/forge
+
+long=(--steps 60 --step-ms 50)                   # three seconds
+hang=(train --ranks 2 --steps 3 --hang-at-step 2) # publishes, writes its truth, then hangs
+first_port=60100 last_port=60999                 # the default range
+
+# sound JOB LINE NAME: the reader takes the line, whatever it says.
+sound() {
+    local text="mfu/1 ${2##*mfu/1 }"
+    like "$text" '^mfu/1 mfu=[^ ]+ ([a-z]+=[!-~]+ )*sum=([0-9a-z]+,){12}[0-9a-z]+\.$' "$3: the line is sound"
+    ok "$3: at most 512 bytes" test "${#text}" -le 512
+    [[ -x $build/mfu-report ]] || return 0
+    is "$("$build/mfu-report" --json -j "$1" | jq -c '.jobs[0].line_fault')" null "$3: mfu-report finds no fault"
+}
+
+# ours PATTERN [NODE]: pids of this cluster's processes with that command line.
+ours() {
+    local pid
+    for pid in $(pgrep -f -- "$1"); do
+        grep -qzxF -e "MFU_CLUSTER=$MFU_CLUSTER_DIR" "/proc/$pid/environ" 2>/dev/null || continue
+        [[ -z ${2-} ]] || grep -qzxF -e "MFU_CLUSTER_NODE=$2" "/proc/$pid/environ" 2>/dev/null || continue
+        echo "$pid"
+    done
+}
+is_there() { [[ -n $(ours "$@") ]]; }
+both_hang() { [[ -s $work/$1.0 && -s $work/$1.1 ]]; }
+
+# ports_of_collectors: where this cluster's collectors listen.
+ports_of_collectors() {
+    local pid inode
+    for pid in $(ours 'mfu-collector --step'); do
+        for inode in $(find "/proc/$pid/fd" -lname 'socket:*' -printf '%l\n' 2>/dev/null | tr -dc '0-9\n'); do
+            awk -v inode="$inode" '$4 == "0A" && $10 == inode { sub(/.*:/, "", $2); print $2 }' /proc/net/tcp6 /proc/net/tcp
+        done
+    done | while read -r hex; do echo $((16#$hex)); done | awk -v a=$first_port -v b=$last_port '$1 >= a && $1 <= b'
+}
+
+# forge FROM TO KEY=VALUE...: a copy of a record with other values and a checksum that holds. KEY is the byte offset of a
+# 64-bit number, or name for the device's. The early part of the record's layout does not change (profiler/record.hh).
+cat >"$forge" <<'END'
+#!/usr/bin/perl
+use strict; use warnings;
+my ($from, $to, @changes) = @ARGV;
+open(my $in, '<:raw', $from) or die "$from: $!"; read($in, my $file, 2048) == 2048 or die 'short';
+my $record = substr($file, 0, 1024);
+$record = substr($file, 1024) if unpack('Q<', substr($file, 1024 + 16, 8)) > unpack('Q<', substr($record, 16, 8));
+my $size = unpack('L<', substr($record, 12, 4));
+for (@changes) {
+    my ($key, $value) = split /=/, $_, 2;
+    if ($key eq 'name') { substr($record, 80, 96) = pack('a96', eval "qq($value)") }
+    elsif ($key eq 'pid') { substr($record, 24, 4) = pack('L<', $value) }
+    else { substr($record, $key, 8) = pack('Q<', $value) }
+}
+my $hash = 0xcbf29ce484222325;
+for my $word (unpack('Q<*', substr($record, 0, $size - 8))) { use integer; $hash = ($hash ^ $word) * 0x100000001b3 }
+substr($record, $size - 8, 8) = pack('Q<', $hash);
+open(my $out, '>:raw', $to) or die "$to: $!"; print $out $record, "\0" x 1024;
+END
+chmod 755 "$forge"
+
+# abuse NAME SCRIPT: a job of alice with two ranks: rank 0 trains, rank 1 runs the script in the records folder. The line is
+# left in $l.
+abuse() {
+    local name=$1 job
+    cat >"$work/$name.sh" <<END
+if [ "\$SLURM_PROCID" = 0 ]; then exec train --ranks 2 ${long[*]} --truth $work/$name.0; fi
+sleep 1
+cd "\$MFU_RECORD_DIR" || exit 3
+mine=\$(ls *.mfu | head -n 1)
+$2
+exit 0
+END
+    chmod 755 "$work/$name.sh"
+    job=$(submit_as alice -n2 -N1 --gpus-per-task=1 --mfu-profile=on --wrap "srun sh $work/$name.sh" -o /dev/null)
+    ok "$name: the job ends" wait_job "$job"
+    is "$(sacct_field "$job" State)" COMPLETED "$name: the job's state is its own"
+    ok "$name: the rank's own work was done" test -s "$work/$name.0"
+    l=$(line "$job" 's=0')
+    diagnose "$l"
+    sound "$job" "$l" "$name"
+}
+
+shadow=$(sha256sum /etc/shadow)
+secret=$MFU_CLUSTER_DIR/secret
+mkdir -m 700 "$secret" && echo secret >"$secret/file"
+
+abuse files "
+    ln -s /etc/shadow 1.0.mfu
+    ln -s $secret/file 1.1.mfu
+    ln -s $secret links
+    mkfifo 2.0.mfu
+    truncate -s 1T 3.0.mfu
+    mkdir 4.0.mfu && mkdir -p deep/er/and/deeper && touch deep/file && chmod 0 deep/er
+    rm -f board && ln -s /etc/shadow board
+    i=0; while [ \$i -lt 300 ]; do : >junk.\$i.mfu; i=\$((i + 1)); done"
+like "$(value "$l" compute)" '^n/a\(broken-records\)|^[0-9.]+%$' 'files: compute is a figure, or says why not'
+
+abuse forged "
+    $forge \$mine 9.0.mfu pid=9 216=1 224=72057594037927936 240=36028797018963968"
+like "$(value "$l" compute)" '^n/a\((implausible|broken-records)\)$' 'forged: absurd sums are no figure'
+
+abuse names "
+    $forge \$mine 9.0.mfu pid=9 name='evil\\n\\e[31m mfu/1 mfu=99.9%'
+    $forge \$mine 9.1.mfu pid=9 name='evil | ; mfu/1 mfu=99.9% sum=0'"
+unlike "$l" '99\.9%|[|;]' 'names: a device name is no way into the line'
+
+abuse pids "
+    $forge \$mine 1.0.mfu pid=1
+    $forge \$mine 4294967295.0.mfu pid=4294967295
+    cp \$mine 77.0.mfu"
+
+abuse deleted "
+    rm -rf \"\$MFU_RECORD_DIR\"/* ; rmdir \"\$MFU_RECORD_DIR\" ; mv \"\$MFU_RECORD_DIR\" /tmp/stolen.\$\$"
+like "$(value "$l" compute)" '^n/a\((no-cuda|broken-records)\)$' 'deleted: nothing is known'
+
+abuse board "
+    rm -f board; head -c 256 /dev/zero | tr '\\0' '\\1' >board"
+like "$(value "$l" compute)" '^n/a\(record:eperm\)$' 'board: the reason is the board'\''s'
+
+is "$(sha256sum /etc/shadow)" "$shadow" '/etc/shadow is as it was'
+is "$(cat "$secret/file")" secret 'a linked folder was not emptied'
+no_folders() { [[ -z $(find "$spool" -mindepth 2 -maxdepth 2 -type d) ]]; }
+ok 'every abused folder is gone' wait_until 20 no_folders
+log=$(cat "$MFU_CLUSTER_DIR/log/collector.log" 2>/dev/null)
+unlike "$log" $'[^ -~\n]' 'the log holds no control byte'
+
+# --- strangers at the first node's port, while two nodes report to each other
+
+job=$(submit -N2 --ntasks-per-node=1 --gpus-per-node=1 --mfu-profile=on --wrap \
+    "srun train --ranks 2 --steps 100 --truth $work/tcp.%r")
+listening() { [[ -n $(ports_of_collectors) ]]; }
+ok 'strangers: a collector listens' wait_until 20 listening
+read -r port < <(ports_of_collectors)
+answers=$(for message in 'GET / HTTP/1.1\r\n\r\n' '\0\0\0\5MUNGE' '\xff\xff\xff\xff' '\0\0\x08\0MUNGE:AwQDAAA:' ''; do
+    # shellcheck disable=SC2059 # the messages are formats
+    timeout 4 bash -c "exec 3<>/dev/tcp/127.0.0.1/${port:-1}; printf '$message' >&3; cat <&3" 2>/dev/null &
+done | wc -c)
+is "$answers" 0 'strangers: none is answered'
+wait_job "$job"
+l=$(line "$job" 's=0')
+diagnose "$l"
+same_as_truth "$l" 'strangers' "$work"/tcp.*
+
+# --- slurmctld does not answer when the step ends
+
+ctld=$(cat "$MFU_CLUSTER_DIR/run/slurmctld.pid")
+stamped() { while IFS= read -r text; do echo "$(date +%s%N) $text"; done; }
+srun -v -n1 --gpus=1 --job-name=frozen --mfu-profile=on \
+    sh -c "train --ranks 1 --steps 40 --truth $work/frozen.0; date +%s%N >$work/frozen.end" 2> >(stamped >"$work/frozen.log") &
+wait_until 20 is_there 'mfu-collector --step'
+sleep 1
+kill -STOP "$ctld"
+wait_until 20 grep -q 'task exit notification' "$work/frozen.log"
+exit_seen=$(awk '/task exit notification/ { print $1; exit }' "$work/frozen.log")
+waited_ms=$(((${exit_seen:-0} - $(cat "$work/frozen.end")) / 1000000))
+ok "frozen controller: slurmstepd goes on after 2 s (it took $waited_ms ms)" test "$waited_ms" -ge 0 -a "$waited_ms" -lt 3500
+sleep 1
+kill -CONT "$ctld"
+wait
+job=$(sacct -a -n -X -P -o JobID --name frozen | tail -n 1)
+l=$(line "${job:-0}" 's=0')
+diagnose "$l"
+same_as_truth "$l" 'frozen controller' "$work/frozen.0"
+
+# --- slurmdbd is down when a job is cancelled
+
+job=$(submit -n2 --gpus-per-task=1 --wrap "srun --mfu-profile=on ${hang[*]} --truth $work/dbd.%r")
+wait_until 20 both_hang dbd
+sleep 1.5
+"$mfu_cluster" kill "$MFU_CLUSTER_DIR" slurmdbd
+scancel "$job"
+wait_job "$job"
+sleep 3
+"$mfu_cluster" restart "$MFU_CLUSTER_DIR" slurmdbd
+l=$(line "$job" 's=0')
+diagnose "$l"
+same_as_truth "$l" 'slurmdbd down' "$work"/dbd.*
+
+# --- slurmctld is restarted in the middle of a step
+
+job=$(submit -n2 --gpus-per-task=1 --mfu-profile=on --wrap "srun train --ranks 2 --steps 160 --truth $work/restart.%r")
+wait_until 20 is_there 'mfu-collector --step'
+"$mfu_cluster" restart "$MFU_CLUSTER_DIR" slurmctld
+wait_job "$job"
+l=$(line "$job" 's=0')
+diagnose "$l"
+same_as_truth "$l" 'slurmctld restarted' "$work"/restart.*
+
+# --- the collector is killed: the job epilog starts another
+
+job=$(submit -n2 -N1 --gpus-per-task=1 --mfu-profile=on --wrap "srun train --ranks 2 ${long[*]} --truth $work/collector.%r")
+wait_until 20 test -d "$spool/$(squeue -h -j "$job" -o %N)/$job.0.0/records"
+wait_until 20 is_there 'mfu-collector --step'
+sleep 1
+for pid in $(ours 'mfu-collector --step'); do kill -KILL "$pid"; done
+wait_job "$job"
+is "$(sacct_field "$job" State)" COMPLETED 'collector killed: the job is well'
+l=$(line "$job" 's=0')
+diagnose "$l"
+same_as_truth "$l" 'collector killed' "$work"/collector.*
+
+# --- slurmstepd of one of two nodes is killed
+
+job=$(submit -N2 --ntasks-per-node=1 --gpus-per-node=1 --wrap "srun --mfu-profile=on ${hang[*]} --truth $work/stepd.%r")
+wait_until 20 both_hang stepd
+sleep 1.5
+read -r _ second < <(scontrol show hostnames "$(squeue -h -j "$job" -o %N)" | paste -sd' ')
+ok 'slurmstepd killed: it was there' is_there "slurmstepd: \[$job.0\]" "$second"
+for pid in $(ours "slurmstepd: \[$job.0\]" "$second"); do kill -KILL "$pid"; done
+sleep 2
+scancel "$job"
+wait_job "$job" 90
+l=$(line "$job" 's=0')
+diagnose "$l"
+same_as_truth "$l" 'slurmstepd killed' "$work"/stepd.*
+
+# --- an option that another version of the plugin has left in the environment
+
+option=SLURM_SPANK__SLURM_SPANK_OPTION_mfu_mfu_profile
+for value in 'future-key=1' 'x,y=$(' $'flops=1e15\n' "$(printf '%09000d' 0)"; do
+    ok "inherited option '${value:0:14}': srun runs" env "$option=$value" srun -n1 --gpus=1 true
+done
+ok 'typed option: a wrong one is refused' test "$(srun -n1 --gpus=1 --mfu-profile=future-key=1 true 2>&1 | grep -c 'unknown key')" -ge 1
+
+# --- nothing is left behind
+
+ok 'the spool is empty again' wait_until 30 no_folders
+no_collectors() { [[ -z $(ours mfu-collector) ]]; }
+ok 'no collector is left' wait_until 30 no_collectors
+[[ ! -s $MFU_CLUSTER_DIR/log/collector.log ]] || diagnose "$(cat "$MFU_CLUSTER_DIR/log/collector.log")"
+done_testing

@@ -1,0 +1,524 @@
+// Collectors talking to each other, with a private munged.
+#include "plugin/peer.hh"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <munge.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pwd.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace mfu {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+constexpr uid_t kNobody = 65534;
+
+// A munged of its own for all tests of this program.
+class Munged : public testing::Environment {
+ public:
+  void SetUp() override {
+    const passwd* user = getpwnam("munge");
+    if (geteuid() != 0 || user == nullptr || mkdtemp(folder_) == nullptr) return;
+    std::string key = file("key");
+    std::ofstream(key) << std::string(128, 'k');
+    for (const std::string& path : {std::string(folder_), key}) {
+      if (chown(path.c_str(), user->pw_uid, user->pw_gid) != 0) return;
+    }
+    chmod(folder_, 0711);
+    chmod(key.c_str(), 0600);
+    pid_ = fork();
+    if (pid_ == 0) {
+      std::string options[] = {"--key-file=" + key, "--socket=" + socket(),
+                               "--pid-file=" + file("pid"), "--seed-file=" + file("seed")};
+      if (setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0) _exit(1);
+      int log = open(file("log").c_str(), O_CREAT | O_WRONLY, 0600);
+      dup2(log, 1);
+      dup2(log, 2);
+      execlp("munged", "munged", "--foreground", "--num-threads=2", options[0].c_str(),
+             options[1].c_str(), options[2].c_str(), options[3].c_str(), nullptr);
+      _exit(127);
+    }
+    for (int i = 0; i < 500 && access(socket().c_str(), R_OK | W_OK) != 0; ++i) usleep(20'000);
+  }
+  void TearDown() override {
+    if (pid_ > 0) {
+      kill(pid_, SIGTERM);
+      waitpid(pid_, nullptr, 0);
+    }
+    std::filesystem::remove_all(folder_);
+  }
+  bool runs() const {
+    return pid_ > 0 && kill(pid_, 0) == 0 && access(socket().c_str(), F_OK) == 0;
+  }
+  std::string socket() const { return file("socket"); }
+
+ private:
+  std::string file(const std::string& name) const { return std::string(folder_) + "/" + name; }
+  char folder_[64] = "/tmp/mfu-munge.XXXXXX";
+  pid_t pid_ = -1;
+};
+auto* const munged = static_cast<Munged*>(testing::AddGlobalTestEnvironment(new Munged));
+
+// A range of ports that nobody uses right now.
+uint16_t free_ports() {
+  static uint16_t next = static_cast<uint16_t>(33'000 + getpid() % 500 * 32);
+  return next += 32;
+}
+
+StepPlan plan_of(uint32_t step = 0) {
+  StepPlan plan;
+  plan.job = 7;
+  plan.step = step;
+  plan.nodes = 4;
+  plan.site.munge = munged->socket();
+  plan.site.first_port = free_ports();
+  plan.site.last_port = static_cast<uint16_t>(plan.site.first_port + 15);
+  return plan;
+}
+
+NodeSums sums_of(const StepPlan& plan, uint32_t node_id = 1, uint64_t sequence = 1) {
+  NodeSums sums;
+  sums.job = plan.job;
+  sums.step = plan.step;
+  sums.restart = plan.restart;
+  sums.node_id = node_id;
+  sums.sequence = sequence;
+  sums.gpus = 4;
+  sums.compute_ns = 12345;
+  return sums;
+}
+
+// A first node's collector in a thread. `answer_now`: what accept returns.
+class FirstNode {
+ public:
+  explicit FirstNode(const StepPlan& plan, bool answer_now = true) : answer_now_(answer_now) {
+    open_ = listener_.open(plan);
+    if (!open_) return;
+    thread_ = std::thread([this] {
+      while (!stop_) {
+        std::vector<pollfd> waited;
+        for (int fd : listener_.descriptors()) waited.push_back({fd, POLLIN, 0});
+        poll(waited.data(), waited.size(), 5);
+        listener_.turn([this](const NodeSums& sums) {
+          last_compute_ = sums.compute_ns;
+          ++accepted_;
+          return answer_now_.load();
+        });
+        if (answer_all_.exchange(false)) listener_.answer_waiting();
+      }
+    });
+  }
+  ~FirstNode() { close(); }
+  void close() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  bool is_open() const { return open_; }
+  int accepted() const { return accepted_; }
+  uint64_t last_compute() const { return last_compute_; }
+  void answer_all() { answer_all_ = true; }
+
+ private:
+  peer::Listener listener_;
+  bool open_ = false;
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> answer_now_;
+  std::atomic<bool> answer_all_{false};
+  std::atomic<int> accepted_{0};
+  std::atomic<uint64_t> last_compute_{0};
+  std::thread thread_;
+};
+
+// --- a stranger
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) : fd_(std::exchange(other.fd_, -1)) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+sockaddr_in local(uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+Descriptor connected(uint16_t port) {
+  Descriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = local(port);
+  if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+    return Descriptor(-1);
+  }
+  return fd;
+}
+
+// Listens and says nothing.
+Descriptor silent_listener(uint16_t port) {
+  Descriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = local(port);
+  address.sin_addr.s_addr = INADDR_ANY;
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
+      listen(fd.get(), 64) != 0) {
+    return Descriptor(-1);
+  }
+  return fd;
+}
+
+std::string framed(const std::string& text) {
+  uint32_t size = htonl(static_cast<uint32_t>(text.size()));
+  return std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + text;
+}
+
+// Sends the bytes and tells whether anything was answered before the end.
+bool answered(uint16_t port, const std::string& bytes) {
+  Descriptor fd = connected(port);
+  if (fd.get() < 0) return false;
+  timeval limit{2, 0};
+  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+  [[maybe_unused]] ssize_t sent = ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  char buffer[4096];
+  return recv(fd.get(), buffer, sizeof(buffer), 0) > 0;
+}
+
+// A credential made by `uid`, which only root may open, as the collector makes it.
+std::string credential(const void* payload, size_t size, uid_t uid = 0) {
+  int ends[2];
+  if (pipe(ends) != 0) return "";
+  pid_t child = fork();
+  if (child == 0) {
+    if (uid != 0 && (setgid(uid) != 0 || setuid(uid) != 0)) _exit(1);
+    munge_ctx_t context = munge_ctx_create();
+    munge_ctx_set(context, MUNGE_OPT_UID_RESTRICTION, uid_t{0});
+    munge_ctx_set(context, MUNGE_OPT_SOCKET, munged->socket().c_str());
+    char* text = nullptr;
+    if (munge_encode(&text, context, payload, static_cast<int>(size)) != EMUNGE_SUCCESS) _exit(1);
+    _exit(write(ends[1], text, strlen(text)) > 0 ? 0 : 1);
+  }
+  close(ends[1]);
+  std::string text(8192, '\0');
+  size_t got = 0;
+  for (ssize_t count; (count = read(ends[0], text.data() + got, text.size() - got)) > 0;) {
+    got += static_cast<size_t>(count);
+  }
+  close(ends[0]);
+  waitpid(child, nullptr, 0);
+  text.resize(got);
+  return text;
+}
+
+std::string message(const NodeSums& sums, uid_t uid = 0) {
+  return framed(credential(&sums, sizeof(sums), uid));
+}
+
+class Peer : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!munged->runs()) GTEST_SKIP() << "no private munged: needs root and the user munge";
+  }
+};
+
+auto send(const StepPlan& plan, const NodeSums& sums, int milliseconds = 3000) {
+  uint16_t port = 0;
+  return peer::send(plan, "localhost", sums, milliseconds, &port);
+}
+
+TEST_F(Peer, PortsFollowFromTheStepAndStayInTheRange) {
+  StepPlan plan = plan_of();
+  auto ports = peer::ports(plan);
+  EXPECT_EQ(ports.size(), 16u);
+  EXPECT_EQ(ports, peer::ports(plan));
+  for (uint32_t job = 0; job < 500; ++job) {
+    plan.job = job * 7919;
+    for (uint16_t port : peer::ports(plan)) {
+      EXPECT_GE(port, plan.site.first_port);
+      EXPECT_LE(port, plan.site.last_port);
+    }
+  }
+  plan.site.first_port = plan.site.last_port = 65535;
+  EXPECT_EQ(peer::ports(plan), std::vector<uint16_t>{65535});
+}
+
+TEST_F(Peer, SumsArriveAndThePortIsRemembered) {
+  StepPlan plan = plan_of();
+  FirstNode first(plan);
+  ASSERT_TRUE(first.is_open());
+  uint16_t port = 0;
+  auto sent = peer::send(plan, "localhost", sums_of(plan), 3000, &port);
+  ASSERT_TRUE(sent) << sent.error();
+  EXPECT_EQ(first.last_compute(), 12345u);
+  EXPECT_NE(port, 0);
+  sent = peer::send(plan, "localhost", sums_of(plan, 1, 2), 3000, &port);
+  EXPECT_TRUE(sent) << sent.error();
+  EXPECT_EQ(first.accepted(), 2);
+}
+
+TEST_F(Peer, ManyNodesAtTheSameTime) {
+  StepPlan plan = plan_of();
+  plan.nodes = 40;
+  FirstNode first(plan);
+  std::vector<std::thread> nodes;
+  std::atomic<int> good{0};
+  for (uint32_t id = 1; id < plan.nodes; ++id) {
+    nodes.emplace_back([&, id] { good += send(plan, sums_of(plan, id), 10'000) ? 1 : 0; });
+  }
+  for (std::thread& node : nodes) node.join();
+  EXPECT_EQ(good, 39);
+  EXPECT_EQ(first.accepted(), 39);
+}
+
+TEST_F(Peer, SumsOfAnotherStepAreRefused) {
+  StepPlan plan = plan_of();
+  FirstNode first(plan);
+  uint16_t port = peer::ports(plan)[0];
+  auto refused = [&](auto spoil) {
+    NodeSums sums = sums_of(plan);
+    spoil(&sums);
+    return !answered(port, message(sums));
+  };
+  EXPECT_TRUE(refused([](NodeSums* s) { s->job = 8; }));
+  EXPECT_TRUE(refused([](NodeSums* s) { s->step = 1; }));
+  EXPECT_TRUE(refused([](NodeSums* s) { s->restart = 1; }));
+  EXPECT_TRUE(refused([](NodeSums* s) { s->node_id = 4; }));
+  EXPECT_TRUE(refused([](NodeSums* s) { s->magic = 0; }));
+  EXPECT_TRUE(refused([](NodeSums* s) { s->device_name[0] = '\n'; }));
+  EXPECT_EQ(first.accepted(), 0);
+  EXPECT_FALSE(refused([](NodeSums*) {}));
+  EXPECT_EQ(first.accepted(), 1);
+}
+
+TEST_F(Peer, OnlyRootIsBelieved) {
+  StepPlan plan = plan_of();
+  FirstNode first(plan);
+  uint16_t port = peer::ports(plan)[0];
+  std::string of_nobody = message(sums_of(plan), kNobody);
+  ASSERT_GT(of_nobody.size(), 100u);
+  EXPECT_FALSE(answered(port, of_nobody));
+  EXPECT_EQ(first.accepted(), 0);
+  EXPECT_TRUE(answered(port, message(sums_of(plan))));
+}
+
+TEST_F(Peer, ACredentialIsGoodOnce) {
+  StepPlan plan = plan_of();
+  FirstNode first(plan);
+  uint16_t port = peer::ports(plan)[0];
+  std::string bytes = message(sums_of(plan));
+  EXPECT_TRUE(answered(port, bytes));
+  EXPECT_FALSE(answered(port, bytes));
+  EXPECT_EQ(first.accepted(), 1);
+}
+
+TEST_F(Peer, AnOldSequenceIsRefusedAndTheNewestMayComeAgain) {
+  StepPlan plan = plan_of();
+  FirstNode first(plan);
+  EXPECT_TRUE(send(plan, sums_of(plan, 1, 5)));
+  EXPECT_FALSE(send(plan, sums_of(plan, 1, 4), 500));
+  EXPECT_EQ(first.accepted(), 1);
+  EXPECT_TRUE(send(plan, sums_of(plan, 1, 5)));  // its answer was lost
+  EXPECT_TRUE(send(plan, sums_of(plan, 2, 1)));  // another node counts for itself
+  EXPECT_EQ(first.accepted(), 3);
+}
+
+TEST_F(Peer, APayloadOfAnotherSizeIsRefused) {
+  StepPlan plan = plan_of();
+  FirstNode first(plan);
+  uint16_t port = peer::ports(plan)[0];
+  NodeSums sums = sums_of(plan);
+  EXPECT_FALSE(answered(port, framed(credential(&sums, sizeof(sums) - 8))));
+  EXPECT_FALSE(answered(port, framed(credential(&sums, 0))));
+  EXPECT_EQ(first.accepted(), 0);
+}
+
+TEST_F(Peer, GarbageAndOverlongFramesAreDropped) {
+  StepPlan plan = plan_of();
+  FirstNode first(plan);
+  uint16_t port = peer::ports(plan)[0];
+  std::mt19937 random(1);
+  std::string noise(20'000, '\0');
+  for (char& byte : noise) byte = static_cast<char>(random());
+  EXPECT_FALSE(answered(port, noise));
+  EXPECT_FALSE(answered(port, framed(noise)));
+  EXPECT_FALSE(answered(port, framed(std::string(16'384, 'x'))));
+  EXPECT_FALSE(answered(port, framed("")));
+  EXPECT_FALSE(answered(port, framed("MUNGE:AwQDAAA:")));
+  EXPECT_FALSE(answered(port, "GET / HTTP/1.1\r\n\r\n"));
+  EXPECT_FALSE(answered(port, framed("x") + "more"));
+  EXPECT_EQ(first.accepted(), 0);
+  EXPECT_TRUE(send(plan, sums_of(plan)));
+}
+
+TEST_F(Peer, AFrameInSmallPiecesArrives) {
+  StepPlan plan = plan_of();
+  FirstNode first(plan);
+  Descriptor fd = connected(peer::ports(plan)[0]);
+  std::string bytes = message(sums_of(plan));
+  for (size_t at = 0; at < bytes.size(); at += 100) {
+    ::send(fd.get(), bytes.data() + at, std::min<size_t>(100, bytes.size() - at), MSG_NOSIGNAL);
+    std::this_thread::sleep_for(2ms);
+  }
+  char answer;
+  EXPECT_EQ(recv(fd.get(), &answer, 1, 0), 1);
+  EXPECT_EQ(first.accepted(), 1);
+}
+
+TEST_F(Peer, SilentConnectionsEndAndKeepNobodyOut) {
+  StepPlan plan = plan_of();
+  FirstNode first(plan);
+  uint16_t port = peer::ports(plan)[0];
+  std::vector<Descriptor> idle;
+  for (int i = 0; i < 700; ++i) {
+    idle.push_back(connected(port));
+    if (i % 3 == 0 && idle.back().get() >= 0) ::send(idle.back().get(), "\0\0", 2, MSG_NOSIGNAL);
+  }
+  auto before = Clock::now();
+  auto sent = send(plan, sums_of(plan), 2000);
+  EXPECT_TRUE(sent) << sent.error();
+  EXPECT_LT(Clock::now() - before, 1500ms);
+  // And the oldest have been let go.
+  timeval limit{5, 0};
+  setsockopt(idle[0].get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+  char byte;
+  EXPECT_LE(recv(idle[0].get(), &byte, 1, 0), 0);
+  EXPECT_NE(errno, EAGAIN);
+}
+
+TEST_F(Peer, WithAllPortsTakenNothingListensAndSendingEndsInTime) {
+  StepPlan plan = plan_of();
+  std::vector<Descriptor> strangers;
+  for (uint16_t port : peer::ports(plan)) strangers.push_back(silent_listener(port));
+  FirstNode first(plan);
+  EXPECT_FALSE(first.is_open());
+  auto before = Clock::now();
+  EXPECT_FALSE(send(plan, sums_of(plan), 600));
+  EXPECT_LT(Clock::now() - before, 1000ms);
+}
+
+TEST_F(Peer, AStrangerOnAnEarlierPortDoesNotUseUpTheTime) {
+  StepPlan plan = plan_of();
+  Descriptor stranger = silent_listener(peer::ports(plan)[0]);
+  ASSERT_GE(stranger.get(), 0);
+  FirstNode first(plan);
+  ASSERT_TRUE(first.is_open());
+  uint16_t port = 0;
+  auto sent = peer::send(plan, "localhost", sums_of(plan), 1500, &port);
+  ASSERT_TRUE(sent) << sent.error();
+  EXPECT_EQ(port, peer::ports(plan)[1]);
+}
+
+TEST_F(Peer, AnotherStepsCollectorOnThePortIsPassedOver) {
+  StepPlan other = plan_of(1);
+  StepPlan plan = other;
+  plan.job = 8;
+  plan.step = 0;
+  FirstNode others(other);
+  FirstNode first(plan);
+  for (uint32_t node = 1; node < 4; ++node) {
+    auto sent = send(plan, sums_of(plan, node));
+    EXPECT_TRUE(sent) << sent.error();
+    sent = send(other, sums_of(other, node));
+    EXPECT_TRUE(sent) << sent.error();
+  }
+  EXPECT_EQ(first.accepted(), 3);
+  EXPECT_EQ(others.accepted(), 3);
+}
+
+TEST_F(Peer, AnAnswerCanBeHeldBack) {
+  StepPlan plan = plan_of();
+  FirstNode first(plan, false);
+  std::atomic<bool> done{false};
+  std::thread node([&] {
+    EXPECT_TRUE(send(plan, sums_of(plan), 5000));
+    done = true;
+  });
+  for (int i = 0; i < 400 && first.accepted() == 0; ++i) std::this_thread::sleep_for(5ms);
+  std::this_thread::sleep_for(100ms);
+  EXPECT_FALSE(done);
+  first.answer_all();
+  node.join();
+  EXPECT_TRUE(done);
+}
+
+TEST_F(Peer, AHeldAnswerDoesNotOutlastTheSendersTime) {
+  StepPlan plan = plan_of();
+  FirstNode first(plan, false);
+  auto before = Clock::now();
+  EXPECT_FALSE(send(plan, sums_of(plan), 400));
+  EXPECT_LT(Clock::now() - before, 800ms);
+  EXPECT_GE(first.accepted(), 1);
+}
+
+TEST_F(Peer, AnAnswerHeldForMostOfTheTimeStillCounts) {
+  StepPlan plan = plan_of();
+  FirstNode first(plan, false);
+  std::thread late([&] {
+    std::this_thread::sleep_for(1100ms);
+    first.answer_all();
+  });
+  auto sent = send(plan, sums_of(plan), 1500);
+  EXPECT_TRUE(sent) << sent.error();
+  late.join();
+}
+
+TEST_F(Peer, NobodyListensNobodyIsThereNoMunge) {
+  StepPlan plan = plan_of();
+  uint16_t port = 0;
+  EXPECT_FALSE(peer::send(plan, "localhost", sums_of(plan), 500, &port));
+  EXPECT_FALSE(peer::send(plan, "no-such-host.invalid", sums_of(plan), 500, &port));
+  EXPECT_FALSE(peer::send(plan, "", sums_of(plan), 500, &port));
+  FirstNode first(plan);
+  StepPlan without = plan;
+  without.site.munge = "/nonexistent/socket";
+  auto sent = peer::send(without, "localhost", sums_of(plan), 500, &port);
+  ASSERT_FALSE(sent);
+  EXPECT_NE(sent.error().find("munge:"), std::string::npos) << sent.error();
+}
+
+// Answers of a stranger who has a credential of root, but not for this message.
+TEST_F(Peer, AForgedAnswerIsNotBelieved) {
+  StepPlan plan = plan_of();
+  plan.site.last_port = plan.site.first_port;
+  Descriptor stranger = silent_listener(plan.site.first_port);
+  std::string of_nobody = framed(credential("x", 1, kNobody));
+  NodeSums echo = sums_of(plan);
+  std::string of_root = framed(credential(&echo, sizeof(echo)));
+  std::thread liar([&] {
+    for (const std::string& answer :
+         {of_nobody, of_root, framed("rubbish"), std::string(20'000, '\xff')}) {
+      int fd = accept(stranger.get(), nullptr, nullptr);
+      char buffer[8192];
+      [[maybe_unused]] ssize_t count = recv(fd, buffer, sizeof(buffer), 0);
+      ::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL);
+      close(fd);
+    }
+  });
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(send(plan, sums_of(plan), 2000));
+  liar.join();
+}
+
+}  // namespace
+}  // namespace mfu

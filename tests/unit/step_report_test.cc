@@ -1,0 +1,240 @@
+#include "plugin/step_report.hh"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <map>
+#include <string>
+
+namespace mfu {
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000'000;
+constexpr uint64_t kStart = 1'700'000'000 * kSecond;
+constexpr uint64_t kNow = kStart + 100 * kSecond;
+constexpr char kH100[] = "NVIDIA H100 80GB HBM3";
+constexpr uint64_t kPeak = 989'400;  // gigaflop/s, bf16
+
+using Nodes = std::map<uint32_t, NodeSums>;
+
+StepPlan plan_of(uint32_t nodes = 1) {
+  StepPlan plan;
+  plan.job = 7;
+  plan.nodes = nodes;
+  plan.started_ns = kStart;
+  return plan;
+}
+
+// A node whose 4 GPUs computed for 80 of the 100 seconds, each.
+NodeSums node(const char* device = kH100) {
+  NodeSums sums;
+  sums.last = 1;
+  sums.gpus = sums.devices = sums.processes = 4;
+  std::snprintf(sums.device_name, sizeof(sums.device_name), "%s", device);
+  sums.until_ns = kNow;
+  sums.span_ns = 360 * kSecond;
+  sums.compute_ns = 320 * kSecond;
+  sums.exposed_communication_ns = 16 * kSecond;
+  sums.overlapped_communication_ns = 40 * kSecond;
+  sums.exposed_memory_ns = 8 * kSecond;
+  sums.lost_ns = 4 * kSecond;
+  sums.gemm_ns[static_cast<int>(Precision::kBf16)] = 300 * kSecond;
+  sums.gemm_ns[static_cast<int>(Precision::kFp32)] = 10 * kSecond;
+  return sums;
+}
+
+TEST(StepReport, SumsAreExact) {
+  StepPlan plan = plan_of(2);
+  plan.run = 3;
+  plan.user.flops = 1'234'567'890'123'456'789;
+  Comment comment = report_step(plan, Nodes{{0, node()}, {1, node()}}, kNow, true);
+  EXPECT_EQ(comment.run, 3u);
+  EXPECT_EQ(comment.gpus, 8u);
+  EXPECT_EQ(comment.gpu, "H100-SXM");
+  EXPECT_EQ(comment.precision, Precision::kBf16);
+  EXPECT_EQ(comment.peak_gigaflops, kPeak);
+  EXPECT_EQ(comment.partial, "");
+  EXPECT_EQ(comment.no_mfu, "");
+  EXPECT_EQ(comment.no_time, "");
+  const Sums& sums = comment.sums;
+  EXPECT_TRUE(sums.elapsed_ns == 800 * kSecond);
+  EXPECT_TRUE(sums.attributed_ns == 800 * kSecond);
+  EXPECT_TRUE(sums.flops_ns == 800 * kSecond);
+  EXPECT_TRUE(sums.capacity_flop == uint128{kPeak} * (800 * kSecond));
+  EXPECT_TRUE(sums.model_flops == plan.user.flops);
+  EXPECT_TRUE(sums.span_ns == 720 * kSecond);
+  EXPECT_TRUE(sums.compute_ns == 640 * kSecond);
+  EXPECT_TRUE(sums.exposed_communication_ns == 32 * kSecond);
+  EXPECT_TRUE(sums.overlapped_communication_ns == 80 * kSecond);
+  EXPECT_TRUE(sums.exposed_memory_ns == 16 * kSecond);
+  EXPECT_TRUE(sums.lost_ns == 8 * kSecond);
+  EXPECT_TRUE(sums.training_steps == 0);
+}
+
+TEST(StepReport, FlopsPerStepAndSteps) {
+  StepPlan plan = plan_of();
+  plan.user.flops_per_step = 1'000'000;
+  plan.user.steps = 20;
+  Comment comment = report_step(plan, Nodes{{0, node()}}, kNow, true);
+  EXPECT_TRUE(comment.sums.model_flops == 20'000'000);
+  EXPECT_TRUE(comment.sums.training_steps == 20);
+  EXPECT_TRUE(comment.sums.training_ns == 100 * kSecond);
+  plan.user.flops_per_step = 0;  // the steps alone give their time
+  comment = report_step(plan, Nodes{{0, node()}}, kNow, true);
+  EXPECT_EQ(comment.no_mfu, "no-flops");
+  EXPECT_TRUE(comment.sums.training_steps == 20);
+}
+
+std::string no_mfu(const StepPlan& plan, const Nodes& nodes, bool ended = true) {
+  Comment comment = report_step(plan, nodes, kNow, ended);
+  EXPECT_TRUE(comment.no_mfu.empty() || comment.sums.model_flops == 0);
+  EXPECT_TRUE(comment.no_mfu.empty() || comment.sums.flops_ns == 0);
+  return comment.no_mfu;
+}
+
+TEST(StepReport, EveryReasonWithoutMfu) {
+  StepPlan plan = plan_of();
+  EXPECT_EQ(no_mfu(plan, {{0, node()}}), "no-flops");
+  plan.user.flops = 1000;
+  EXPECT_EQ(no_mfu(plan, {{0, node()}}), "");
+  EXPECT_EQ(no_mfu(plan, {{0, node()}}, false), "running");
+  NodeSums failed = node();
+  failed.failed_tasks = 1;
+  EXPECT_EQ(no_mfu(plan, {{0, failed}}), "incomplete");
+  NodeSums unended = node();
+  unended.last = 0;
+  EXPECT_EQ(no_mfu(plan, {{0, unended}}), "partial");
+  EXPECT_EQ(no_mfu(plan_of(2), {{0, node()}}), "no-flops");
+  StepPlan two = plan_of(2);
+  two.user.flops = 1000;
+  EXPECT_EQ(no_mfu(two, {{0, node()}}), "partial");
+  EXPECT_EQ(no_mfu(two, {{0, node()}, {1, node("NVIDIA H200")}}), "mixed-gpus");
+  NodeSums mixed = node();
+  mixed.mixed_devices = 1;
+  EXPECT_EQ(no_mfu(plan, {{0, mixed}}), "mixed-gpus");
+  EXPECT_EQ(no_mfu(plan, {{0, node("")}}), "no-device");
+  EXPECT_EQ(no_mfu(plan, {{0, node("NVIDIA Unheard Of")}}), "peak-unknown");
+  NodeSums no_gemm = node();
+  for (uint64_t& ns : no_gemm.gemm_ns) ns = 0;
+  EXPECT_EQ(no_mfu(plan, {{0, no_gemm}}), "precision-unknown");
+  plan.user.precision = Precision::kFp8;
+  EXPECT_EQ(no_mfu(plan, {{0, no_gemm}}), "");
+}
+
+struct TimeCase {
+  const char* reason;
+  void (*spoil)(NodeSums*);
+  uint64_t attributed_gpus;
+};
+
+TEST(StepReport, EveryReasonWithoutTime) {
+  const TimeCase cases[] = {
+      {"", [](NodeSums*) {}, 4},
+      {"no-cuda", [](NodeSums* s) { s->processes = 0; }, 0},
+      {"broken-records",
+       [](NodeSums* s) {
+         s->processes = 0;
+         s->broken_records = 2;
+       },
+       0},
+      {"record:enospc", [](NodeSums* s) { s->record_errno = ENOSPC; }, 0},
+      {"record:errno-255", [](NodeSums* s) { s->record_errno = 255; }, 0},
+      {"record:enoent",
+       [](NodeSums* s) {
+         s->processes = 0;
+         s->record_errno = ENOENT;
+       },
+       0},
+      {"stood-down",
+       [](NodeSums* s) {
+         s->state = State::kStoodDown;
+         s->unattributed_devices = 1;
+         s->span_ns = 270 * kSecond;
+       },
+       3},
+      {"denied:enable-kernel:35",
+       [](NodeSums* s) {
+         s->state = State::kDenied;
+         s->cupti_call = CuptiCall::kEnableKernel;
+         s->cupti_result = 35;
+         s->unattributed_devices = 9;  // more than Slurm gave
+         s->span_ns = 0;
+       },
+       0},
+      // A failed process on a device that others observed: nothing is missing.
+      {"", [](NodeSums* s) { s->state = State::kNoCupti; }, 4},
+      {"implausible", [](NodeSums* s) { s->span_ns = 405 * kSecond; }, 0},
+      {"implausible", [](NodeSums* s) { s->span_ns = uint64_t{1} << 63; }, 0},
+      {"", [](NodeSums* s) { s->span_ns = 403 * kSecond; }, 4},  // clocks
+  };
+  for (const TimeCase& c : cases) {
+    NodeSums sums = node();
+    c.spoil(&sums);
+    Comment comment = report_step(plan_of(), Nodes{{0, sums}}, kNow, true);
+    EXPECT_EQ(comment.no_time, c.reason);
+    EXPECT_TRUE(comment.sums.attributed_ns == c.attributed_gpus * 100 * kSecond) << c.reason;
+    EXPECT_TRUE(comment.sums.elapsed_ns == 400 * kSecond);
+    if (c.attributed_gpus == 0) {
+      EXPECT_TRUE(comment.sums.compute_ns == 0) << c.reason;
+      EXPECT_TRUE(comment.sums.lost_ns == 0) << c.reason;
+    }
+    auto parsed = parse_comment(format_comment(comment));
+    EXPECT_TRUE(parsed) << parsed.error();
+  }
+}
+
+TEST(StepReport, TheSpoolsOwnReason) {
+  StepPlan plan = plan_of();
+  plan.no_records = "spool:enospc";
+  NodeSums sums = node();
+  sums.processes = 0;
+  EXPECT_EQ(report_step(plan, Nodes{{0, sums}}, kNow, true).no_time, "spool:enospc");
+}
+
+TEST(StepReport, PartialNodes) {
+  StepPlan plan = plan_of(3);
+  NodeSums silent = node();  // was heard once, 40 s before the end
+  silent.last = 0;
+  silent.until_ns = kNow - 40 * kSecond;
+  Comment comment = report_step(plan, Nodes{{0, node()}, {2, silent}}, kNow, true);
+  EXPECT_EQ(comment.partial, "nodes:1-of-3");
+  EXPECT_EQ(comment.gpus, 8u);
+  EXPECT_TRUE(comment.sums.elapsed_ns == 800 * kSecond);
+  EXPECT_TRUE(comment.sums.lost_ns == (4 + 4 + 4 * 40) * kSecond);
+  // While it runs nothing is partial, and each node counts as far as it was heard.
+  comment = report_step(plan, Nodes{{0, node()}, {2, silent}}, kNow, false);
+  EXPECT_EQ(comment.partial, "");
+  EXPECT_TRUE(comment.sums.elapsed_ns == (400 + 240) * kSecond);
+}
+
+TEST(StepReport, LostTimeStaysWithinTheAttributed) {
+  NodeSums sums = node();
+  sums.lost_ns = uint64_t{1} << 63;
+  Comment comment = report_step(plan_of(), Nodes{{0, sums}}, kNow, true);
+  EXPECT_TRUE(comment.sums.lost_ns == 400 * kSecond);
+  EXPECT_GE(figures(comment).observed_coverage, 0);
+}
+
+TEST(StepReport, ClocksThatRunBackwards) {
+  NodeSums sums = node();
+  sums.until_ns = kStart - kSecond;
+  Comment comment = report_step(plan_of(), Nodes{{0, sums}}, kStart - 5, true);
+  EXPECT_TRUE(comment.sums.elapsed_ns == 0);
+  comment = report_step(plan_of(), {}, kNow, true);
+  EXPECT_TRUE(comment.sums.elapsed_ns == 0);
+  EXPECT_EQ(comment.partial, "nodes:0-of-1");
+}
+
+// What a hostile device name can do to the line.
+TEST(StepReport, AnUnknownDeviceNameIsMadeToFit) {
+  Comment comment =
+      report_step(plan_of(), Nodes{{0, node("evil |;'\" name mfu/1 mfu=99% sum=")}}, kNow, true);
+  std::string line = format_comment(comment);
+  EXPECT_EQ(line.find_first_of("|;'\""), line.npos);
+  EXPECT_TRUE(parse_comment(line));
+  EXPECT_EQ(find_comment(line), line);
+}
+
+}  // namespace
+}  // namespace mfu

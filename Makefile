@@ -90,7 +90,7 @@ SPANK := $(B)/spank_mfu.so
 COLLECTOR := $(B)/mfu-collector
 REPORT := $(B)/mfu-report
 SPANK_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,spank_mfu job_step collector_link)
-COLLECTOR_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,mfu_collector peer accounting)
+COLLECTOR_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,mfu_collector collector peer accounting)
 REPORT_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,mfu_report job_history job_list job_report \
   report_json report_table)
 

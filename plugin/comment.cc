@@ -177,8 +177,18 @@ std::string why_no_time(const Comment& comment) {
 bool merge_step(Comment* job, const Comment& step, uint32_t step_id) {
   if (!open_line(job, step, step_id)) return false;
   merge_description(job, step);
-  job->no_mfu = merged_reason(job->no_mfu, flops_gap(step.sums, step.no_mfu));
-  job->no_time = merged_reason(job->no_time, time_gap(step.sums, step.no_time));
+  // A step without GPU time (a batch script whose steps do the work) gives the reason only where no
+  // other step has one to give.
+  const bool job_empty = job->sums.elapsed_ns == 0;
+  const bool step_empty = step.sums.elapsed_ns == 0;
+  if (job_empty && !step_empty) {
+    job->no_mfu.clear();
+    job->no_time.clear();
+  }
+  if (job_empty || !step_empty) {
+    job->no_mfu = merged_reason(job->no_mfu, flops_gap(step.sums, step.no_mfu));
+    job->no_time = merged_reason(job->no_time, time_gap(step.sums, step.no_time));
+  }
   job->sums += step.sums;
   job->merged.insert(step_id);
   if (!job->running()) job->running_step.reset();

@@ -3,366 +3,26 @@
 //   mfu-collector --step                      started by slurmstepd, which holds the other end of
 //                                             descriptor 3 (collector_link.hh)
 //   mfu-collector --takeover SPOOL NODE JOB   started by the job epilog for what others left
-//
-// Life: wait for the plan; every update period sum the node's records and send them to the first
-// node; when slurmstepd says that the last task has ended, sum once more, with the last word. The
-// first node's collector writes interim lines, and the final one as soon as every node has said its
-// last word: the last slurmstepd to end waits for that, so that the job still lives. After that the
-// collector stays a moment to see that no other writer has overwritten it.
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <slurm/slurm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <syslog.h>
-#include <time.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
-#include <map>
-#include <random>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "plugin/accounting.hh"
+#include "plugin/collector.hh"
 #include "plugin/collector_link.hh"
-#include "plugin/comment.hh"
-#include "plugin/node_sums.hh"
-#include "plugin/peer.hh"
 #include "plugin/spool.hh"
 #include "plugin/step_cgroup.hh"
 #include "plugin/step_plan.hh"
-#include "plugin/step_report.hh"
 
 namespace mfu {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using Clock = std::chrono::steady_clock;
-
-// slurmctld is shared by the whole cluster: no more interim lines than this, whatever is asked for.
-constexpr uint32_t kLeastUpdateSeconds = 10;
-// A node's last word, and the line's, while slurmstepd waits (2 s at most).
-constexpr int kSendMs = 1500;
-// How long a final line is carried after the job's end before it is left in the spool.
-constexpr auto kPatience = seconds(120);
-constexpr size_t kFieldLimit = 60000;   // MySQL TEXT, less what slurmdbd may add
-constexpr size_t kCommentLimit = 1024;  // slurmctld's, of the user's comment
-
-uint64_t wall_clock_ns() {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
-milliseconds jitter(int most_ms) {
-  static std::minstd_rand generator(static_cast<unsigned>(getpid()));
-  return milliseconds(std::uniform_int_distribution<int>(0, most_ms)(generator));
-}
-
-class Collector {
- public:
-  Collector(StepPlan plan, int link) : plan_(std::move(plan)), link_(link) {}
-
-  // Follows the step to its end and writes its line.
-  void follow();
-  // The step has ended and nobody follows it any more: writes what its records say.
-  void take_over();
-
- private:
-  bool is_first() const { return plan_.node_id == 0; }
-  bool all_ended() const;
-  NodeSums sum_node(bool last);
-  void read_link();
-  void node_ended(uint32_t failed_tasks);
-  bool take_peer(const NodeSums& sums);
-  void send_sums(int wait_ms);
-  void update();
-  void check_missing_nodes();
-  void write_final();
-  void settle_final();
-  accounting::Outcome write_line(bool final_line);
-  void release_stepd();
-  void report(const char* format, ...) __attribute__((format(printf, 2, 3)));
-
-  StepPlan plan_;
-  int link_;
-  bool ended_ = false;     // on this node
-  uint64_t ended_ns_ = 0;  // of the whole step
-  bool gave_up_ = false;   // nodes are missing, and Slurm says that the step is over
-  uint32_t failed_tasks_ = 0;
-  uint64_t sequence_ = wall_clock_ns();  // who takes over counts on above the collector before
-  std::map<uint32_t, NodeSums> nodes_;
-  peer::Listener listener_;
-  std::string first_host_;
-  uint16_t first_port_ = 0;
-  bool delivered_ = false;  // our last word has reached the first node
-  bool in_controller_ = true;
-  std::string last_report_;
-};
-
-// Trouble is told once, not once a second.
-void Collector::report(const char* format, ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof(text), format, arguments);
-  va_end(arguments);
-  if (last_report_ == text) return;
-  last_report_ = text;
-  if (plan_.site.log.empty()) {
-    syslog(LOG_WARNING, "job %u step %u: %s", plan_.job, plan_.step, text);
-    return;
-  }
-  int fd =
-      open(plan_.site.log.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0640);
-  if (fd < 0) return;
-  dprintf(fd, "mfu-collector[%d]: node %s job %u step %u: %s\n", getpid(), plan_.node.c_str(),
-          plan_.job, plan_.step, text);
-  close(fd);
-}
-
-NodeSums Collector::sum_node(bool last) {
-  NodeSums sums;
-  sums.job = plan_.job;
-  sums.step = plan_.step;
-  sums.restart = plan_.restart;
-  sums.node_id = plan_.node_id;
-  sums.sequence = ++sequence_;
-  sums.last = last ? 1 : 0;
-  sums.failed_tasks = failed_tasks_;
-  sums.gpus = plan_.gpus;
-  SpoolRecords found = read_records(plan_);
-  sums.broken_records = found.broken;
-  sums.record_errno = found.record_errno;
-  sums.until_ns = wall_clock_ns();
-  add_records(found.records, sums.until_ns, &sums);
-  if (found.broken != 0) report("%u files in the record folder are no records", found.broken);
-  return sums;
-}
-
-bool Collector::all_ended() const {
-  if (gave_up_) return true;
-  return nodes_.size() == plan_.nodes &&
-         std::all_of(nodes_.begin(), nodes_.end(),
-                     [](const auto& node) { return node.second.last != 0; });
-}
-
-void Collector::release_stepd() {
-  if (link_ < 0) return;
-  send(link_, "done", 4, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-void Collector::node_ended(uint32_t failed_tasks) {
-  if (ended_) return;
-  ended_ = true;
-  failed_tasks_ = failed_tasks;
-  nodes_[plan_.node_id] = sum_node(true);
-}
-
-void Collector::read_link() {
-  char text[64];
-  ssize_t size = recv(link_, text, sizeof(text) - 1, MSG_DONTWAIT);
-  if (size < 0) return;
-  if (size == 0) {
-    // slurmstepd has gone: after the step's end as it should, or killed, and with it the tasks.
-    close(link_);
-    link_ = -1;
-    node_ended(1);
-    return;
-  }
-  text[size] = '\0';
-  if (strncmp(text, kStepEnd, sizeof(kStepEnd) - 1) == 0) {
-    node_ended(static_cast<uint32_t>(strtoul(text + sizeof(kStepEnd) - 1, nullptr, 10)));
-  }
-}
-
-// True: the peer need not wait. The last node's last word waits for the line to be written.
-bool Collector::take_peer(const NodeSums& sums) {
-  nodes_[sums.node_id] = sums;
-  return !all_ended();
-}
-
-void Collector::send_sums(int wait_ms) {
-  if (first_host_.empty()) {
-    first_host_ = accounting::node_address(accounting::first_node(plan_.node_list));
-  }
-  const NodeSums& sums = nodes_[plan_.node_id];
-  auto sent = peer::send(plan_, first_host_, sums, wait_ms, &first_port_);
-  if (!sent) {
-    report("cannot reach the first node's collector: %s", sent.error().c_str());
-  } else if (sums.last != 0) {
-    delivered_ = true;
-  }
-}
-
-void Collector::update() {
-  if (!ended_) nodes_[plan_.node_id] = sum_node(false);
-  if (is_first()) {
-    write_line(false);
-  } else {
-    send_sums(kSendMs);
-  }
-}
-
-// Nodes that do not report may run for hours yet, or be dead: Slurm knows.
-void Collector::check_missing_nodes() {
-  if (!accounting::step_runs(plan_)) gave_up_ = true;
-}
-
-accounting::Outcome Collector::write_line(bool final_line) {
-  Comment step = report_step(plan_, nodes_, final_line ? ended_ns_ : wall_clock_ns(), final_line);
-  // A batch script that leaves the work to its steps must not count their GPUs once more: it says
-  // only, should no step of it use CUDA, that there was nothing to see.
-  const bool nothing_ran = plan_.batch && nodes_[plan_.node_id].processes == 0;
-  if (nothing_ran) step.sums = Sums{};
-  const size_t limit = plan_.site.field == Field::kComment ? kCommentLimit : kFieldLimit;
-  accounting::Edit edit =
-      [&](std::string_view field) -> tl::expected<std::optional<std::string>, std::string> {
-    Comment job;
-    std::string_view line = find_comment(field);
-    if (!line.empty()) {
-      // A line that cannot be read is replaced: it would never become right again.
-      if (auto parsed = parse_comment(line)) job = *parsed;
-    }
-    if (nothing_ran && (!final_line || (job.run == plan_.run && !job.merged.empty()))) {
-      return std::nullopt;
-    }
-    bool changed =
-        final_line ? merge_step(&job, step, plan_.step) : show_running(&job, step, plan_.step);
-    if (!changed) return std::nullopt;
-    auto text = replace_comment(field, format_comment(job), limit);
-    if (!text) return tl::make_unexpected(text.error());
-    return *text;
-  };
-  std::string why;
-  JobLock lock(plan_, 500);
-  auto outcome = in_controller_ ? accounting::edit_in_controller(plan_, edit, &why)
-                                : accounting::edit_in_database(plan_, edit, &why);
-  if (outcome == accounting::Outcome::kFinished) in_controller_ = false;
-  if (!why.empty()) report("%s", why.c_str());
-  return outcome;
-}
-
-void Collector::write_final() {
-  ended_ns_ = wall_clock_ns();
-  write_line(true);
-  release_stepd();
-  listener_.answer_waiting();
-}
-
-// Comes back until the line is where sacct will read it: first to see that no other step has
-// overwritten it in the controller, then, once the job has ended, in the database.
-void Collector::settle_final() {
-  using accounting::Outcome;
-  auto give_up = Clock::now() + kPatience;
-  auto pause = milliseconds(150);
-  int unchanged = 0;
-  while (Clock::now() < give_up) {
-    std::this_thread::sleep_for(pause + jitter(100));
-    // Nodes that did not wait for their answer ask again.
-    if (listener_.is_open()) listener_.turn([](const NodeSums&) { return true; });
-    bool controller = in_controller_;
-    Outcome outcome = write_line(true);
-    if (outcome == Outcome::kForbidden) return remove_spool(plan_);
-    unchanged = outcome == Outcome::kUnchanged ? unchanged + 1 : 0;
-    // Twice unchanged in the controller: every other writer has read our line by now. In the
-    // database the row has ended, and nobody but collectors writes to it.
-    if (unchanged >= 2 || (unchanged == 1 && !controller)) return remove_spool(plan_);
-    pause = outcome == Outcome::kFinished ? milliseconds(20)
-            : outcome == Outcome::kUnchanged || outcome == Outcome::kWritten
-                ? milliseconds(400)
-                : std::min(pause * 2, milliseconds(5000));
-  }
-  report("gave up writing the line; the records stay in %s", plan_.folder.c_str());
-}
-
-void Collector::follow() {
-  if (is_first()) {
-    plan_.run = accounting::restart_count(plan_.job).value_or(plan_.restart);
-    if (plan_.run != plan_.restart) store_plan(plan_);
-  }
-  if (is_first() && plan_.nodes > 1 && !listener_.open(plan_)) {
-    report("no free port in %u-%u: other nodes cannot report", plan_.site.first_port,
-           plan_.site.last_port);
-  }
-  const auto period = seconds(std::max(plan_.site.update_seconds, kLeastUpdateSeconds));
-  auto never = Clock::time_point::max();
-  // The others' first words come before the first interim line, which then knows all GPUs.
-  auto next_update = never;
-  if (plan_.site.update_seconds != 0) {
-    next_update = Clock::now() + (is_first() ? period : period / 2) + jitter(1000);
-  }
-  auto next_check = never;
-  auto check_pause = seconds(1);
-  auto give_up_sending = never;
-  while (!(is_first() && all_ended()) && !delivered_) {
-    std::vector<pollfd> waited;
-    if (link_ >= 0) waited.push_back({link_, POLLIN, 0});
-    if (listener_.is_open()) {
-      for (int fd : listener_.descriptors()) waited.push_back({fd, POLLIN, 0});
-    }
-    auto wake = std::min({next_update, next_check, Clock::now() + seconds(3600)});
-    auto left = std::chrono::ceil<milliseconds>(wake - Clock::now()).count();
-    poll(waited.data(), waited.size(), static_cast<int>(std::max<int64_t>(left, 0)));
-
-    bool was_ended = ended_;
-    if (link_ >= 0) read_link();
-    if (listener_.is_open()) {
-      listener_.turn([this](const NodeSums& sums) { return take_peer(sums); });
-    }
-    auto now = Clock::now();
-    if (ended_ && !was_ended) {
-      next_check = now + check_pause;
-      if (is_first()) {
-        if (!all_ended()) release_stepd();  // other nodes still work: this one may go
-      } else {
-        next_update = never;
-        give_up_sending = now + kPatience;
-        send_sums(kSendMs);
-        release_stepd();
-      }
-    } else if (now >= next_update) {
-      update();
-      next_update = now + period + jitter(1000);
-    } else if (now >= next_check) {
-      if (is_first()) {
-        check_missing_nodes();
-      } else if (!delivered_) {
-        send_sums(kSendMs);
-      }
-      check_pause = std::min(check_pause * 2, seconds(30));
-      next_check = now + check_pause;
-    }
-    if (now >= give_up_sending) {
-      report("gave up: this node's sums are missing from the line");
-      return remove_spool(plan_);  // the line is written, and nobody else would read them
-    }
-  }
-  if (!is_first()) return remove_spool(plan_);
-  write_final();
-  settle_final();
-}
-
-void Collector::take_over() {
-  node_ended(1);
-  gave_up_ = true;
-  if (!is_first()) {
-    send_sums(kSendMs);
-    return remove_spool(plan_);  // delivered or not: nobody else reads them
-  }
-  ended_ns_ = wall_clock_ns();
-  settle_final();
-}
 
 int follow_step() {
   leave_step_cgroup();
@@ -374,19 +34,24 @@ int follow_step() {
     syslog(LOG_ERR, "%s", plan.error().c_str());
     return 1;
   }
-  FolderClaim claim(*plan);
+  FolderClaim claim(*plan, 500);
   slurm_init(nullptr);
   Collector(*plan, kCollectorFd).follow();
   return 0;
 }
 
+// What this job has left, and what earlier jobs have left because accounting was down at their end.
 int take_over_job(const std::string& spool, const std::string& node, uint32_t job) {
   slurm_init(nullptr);
-  for (const StepPlan& plan : left_plans(spool, node, job)) {
+  for (const StepPlan& plan : left_plans(spool, node)) {
     FolderClaim claim(plan);
     // Somebody follows the step still.
     if (!claim.held()) continue;
-    Collector(plan, -1).take_over();
+    if (plan.job == job) {
+      Collector(plan, -1).take_over(kPatience);
+    } else if (!accounting::step_runs(plan)) {
+      Collector(plan, -1).take_over(std::chrono::seconds(5));
+    }
   }
   return 0;
 }

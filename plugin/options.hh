@@ -32,8 +32,8 @@ struct SiteOptions {
   uint32_t update_seconds = 60;  // between interim lines, at least 10; 0: no interim lines
   std::string spool = "/var/spool/slurm-mfu";
   double budget_percent = 1.0;  // the profiler stands down above this cost
-  uint16_t first_port = 60100;  // the collectors' range, TCP
-  uint16_t last_port = 60999;
+  uint16_t first_port = 61000;  // the collectors' range, TCP: above Linux's ephemeral ports
+  uint16_t last_port = 61999;
   std::string profiler;   // libmfu_profiler.so; default: beside the plugin
   std::string collector;  // mfu-collector; default: beside the plugin
   std::string cupti;      // libcupti for processes that have none; empty: search

@@ -194,8 +194,12 @@ void after_job(spank_t spank, int ac, char* argv[]) {
   const char* node = getenv("SLURMD_NODENAME");
   if (node == nullptr) return;
   const SiteOptions& site = *plugin().site;
-  if (left_plans(site.spool, node, job).empty()) return;
-  start_takeover(site.collector, site.spool, node, job);
+  for (const StepPlan& plan : left_plans(site.spool, node)) {
+    // Usually each is claimed by its collector.
+    if (!FolderClaim(plan).held()) continue;
+    start_takeover(site.collector, site.spool, node, job);
+    return;
+  }
 }
 
 }  // namespace

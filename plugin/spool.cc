@@ -41,10 +41,6 @@ class Descriptor {
   int fd_;
 };
 
-std::string job_prefix(uint32_t job) {
-  return std::to_string(job) + ".";
-}
-
 // Creates a folder that only root can write to, or accepts one that is so already.
 bool root_folder(const std::string& path, mode_t mode) {
   if (mkdir(path.c_str(), mode) == 0) return chmod(path.c_str(), mode) == 0;
@@ -143,7 +139,7 @@ std::optional<StepPlan> read_plan(const std::string& path) {
 }  // namespace
 
 std::string step_folder(const StepPlan& plan) {
-  return plan.site.spool + "/" + plan.node + "/" + job_prefix(plan.job) +
+  return plan.site.spool + "/" + plan.node + "/" + std::to_string(plan.job) + "." +
          std::to_string(plan.restart) + "." + std::to_string(plan.step);
 }
 
@@ -183,15 +179,14 @@ void store_plan(const StepPlan& plan) {
   }
 }
 
-std::vector<StepPlan> left_plans(const std::string& spool, const std::string& node, uint32_t job) {
+std::vector<StepPlan> left_plans(const std::string& spool, const std::string& node) {
   std::vector<StepPlan> plans;
   std::string folder = spool + "/" + node;
   std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
   if (listing == nullptr) return plans;
   while (const dirent* entry = readdir(listing.get())) {
-    if (!std::string_view(entry->d_name).starts_with(job_prefix(job))) continue;
-    if (auto plan = read_plan(folder + "/" + entry->d_name + "/" + kPlanName))
-      plans.push_back(*plan);
+    std::string path = folder + "/" + entry->d_name + "/" + kPlanName;
+    if (auto plan = read_plan(path)) plans.push_back(*plan);
   }
   return plans;
 }
@@ -248,12 +243,16 @@ void remove_spool(const StepPlan& plan) {
   rmdir(plan.folder.c_str());
 }
 
-FolderClaim::FolderClaim(const StepPlan& plan) {
+FolderClaim::FolderClaim(const StepPlan& plan, int milliseconds) {
   if (plan.folder.empty()) return;
   fd_ = open(plan.folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-    close(fd_);
-    fd_ = -1;
+  for (int waited = 0; fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) != 0; waited += 5) {
+    if (waited >= milliseconds) {
+      close(fd_);
+      fd_ = -1;
+      break;
+    }
+    usleep(5000);
   }
 }
 

@@ -32,8 +32,9 @@ tl::expected<void, std::string> create_spool(const StepPlan& plan, uint32_t gid)
 
 // Keeps the plan for a takeover. Failing is not fatal.
 void store_plan(const StepPlan& plan);
-// The plans of a job's steps on this node that nobody has removed yet.
-std::vector<StepPlan> left_plans(const std::string& spool, const std::string& node, uint32_t job);
+// The plans of steps on this node that nobody has removed yet: of running steps, and of those whose
+// line could not be written.
+std::vector<StepPlan> left_plans(const std::string& spool, const std::string& node);
 
 struct SpoolRecords {
   std::vector<Record> records;
@@ -48,7 +49,8 @@ void remove_spool(const StepPlan& plan);
 // A collector's claim to a step's folder, for its life: who finds it taken leaves the step alone.
 class FolderClaim {
  public:
-  explicit FolderClaim(const StepPlan& plan);
+  // Waits at most so long for whoever only looks whether it is taken.
+  explicit FolderClaim(const StepPlan& plan, int milliseconds = 0);
   ~FolderClaim();
   FolderClaim(const FolderClaim&) = delete;
   FolderClaim& operator=(const FolderClaim&) = delete;

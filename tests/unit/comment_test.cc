@@ -332,5 +332,31 @@ TEST(Merge, WhatARunningStepSaidOfItselfGoesWithIt) {
   EXPECT_EQ(job.no_time, "denied");
 }
 
+// A batch script that only starts steps: its "no-cuda" must not stand beside their figures, whoever
+// is merged first.
+TEST(MergeStep, AStepWithoutGpuTimeGivesNoReasonBesideOthers) {
+  Comment batch;
+  batch.gpus = 2;
+  batch.no_mfu = batch.no_time = "no-cuda";
+  Comment step;
+  step.gpus = 2;
+  step.no_mfu = "incomplete";
+  step.sums.elapsed_ns = 100;
+  step.sums.attributed_ns = 100;
+  step.sums.lost_ns = 40;
+  for (bool batch_first : {true, false}) {
+    Comment job;
+    if (batch_first) {
+      merge_step(&job, batch, kBatchStep);
+      EXPECT_EQ(why_no_time(job), "no-cuda");
+    }
+    merge_step(&job, step, 0);
+    if (!batch_first) merge_step(&job, batch, kBatchStep);
+    EXPECT_EQ(why_no_mfu(job), "incomplete") << batch_first;
+    EXPECT_EQ(job.no_time, "") << batch_first;
+    EXPECT_EQ(job.merged.text(40), "0,b");
+  }
+}
+
 }  // namespace
 }  // namespace mfu

@@ -33,8 +33,8 @@ TEST(SiteOptions, NothingGivesTheDefaults) {
   EXPECT_EQ(options->update_seconds, 60U);
   EXPECT_EQ(options->spool, "/var/spool/slurm-mfu");
   EXPECT_EQ(options->budget_percent, 1.0);
-  EXPECT_EQ(options->first_port, 60100);
-  EXPECT_EQ(options->last_port, 60999);
+  EXPECT_EQ(options->first_port, 61000);
+  EXPECT_EQ(options->last_port, 61999);
   EXPECT_EQ(options->profiler, "");
 }
 

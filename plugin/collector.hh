@@ -1,0 +1,73 @@
+// The life of one job step's collector on one node.
+//
+// Every update period it sums the node's records and sends them to the collector on the step's
+// first node; when slurmstepd says that the last task has ended, once more, with the last word. The
+// first node's collector writes interim lines, and the final one as soon as every node has said its
+// last word: the last slurmstepd to end waits for that, so that the job still lives. After that the
+// collector stays a moment to see that no other writer has overwritten it.
+#ifndef MFU_PLUGIN_COLLECTOR_HH_
+#define MFU_PLUGIN_COLLECTOR_HH_
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "plugin/accounting.hh"
+#include "plugin/node_sums.hh"
+#include "plugin/peer.hh"
+#include "plugin/step_plan.hh"
+
+namespace mfu {
+
+class Collector {
+ public:
+  // `link`: the socket to slurmstepd, or -1.
+  Collector(StepPlan plan, int link);
+
+  // Follows the step to its end and writes its line.
+  void follow();
+  // The step has ended and nobody follows it any more: writes what its records say, and tries so
+  // long to find slurmctld or slurmdbd for it.
+  void take_over(std::chrono::seconds patience);
+
+ private:
+  bool is_first() const { return plan_.node_id == 0; }
+  bool all_ended() const;
+  NodeSums sum_node(bool last);
+  void read_link();
+  void node_ended(uint32_t failed_tasks);
+  bool take_peer(const NodeSums& sums);
+  void send_sums(int wait_ms);
+  void update();
+  void check_missing_nodes();
+  void write_final();
+  void settle_final(std::chrono::seconds patience);
+  accounting::Outcome write_line(bool final_line);
+  void release_stepd();
+  void report(const char* format, ...) __attribute__((format(printf, 2, 3)));
+
+  StepPlan plan_;
+  int link_;
+  bool ended_ = false;           // on this node
+  uint64_t ended_ns_ = 0;        // of the whole step
+  uint64_t last_record_ns_ = 0;  // the youngest record of this node
+  bool gave_up_ = false;         // nodes are missing, and Slurm says that the step is over
+  uint32_t failed_tasks_ = 0;
+  uint64_t sequence_;  // of our messages; who takes over goes on counting above the one before
+  std::map<uint32_t, NodeSums> nodes_;
+  peer::Listener listener_;
+  std::string first_host_;
+  uint16_t first_port_ = 0;
+  bool delivered_ = false;  // our last word has reached the first node
+  bool in_controller_ = true;
+  std::string last_report_;
+};
+
+// How long a final line is carried after the job's end before it is left in the spool, where the
+// epilog of a later job on this node finds it.
+inline constexpr std::chrono::seconds kPatience(120);
+
+}  // namespace mfu
+
+#endif

@@ -1,13 +1,14 @@
 // The entry point that the CUDA driver calls in the process's first cuInit, our worker thread, and
 // what has to happen at fork and exit.
 //
-// Rules that everything here obeys: never throw, print, exit or abort; never touch CUPTI in a forked
-// child; at exit wait a bounded time; leave every mapping and thread behind for the kernel to clean
-// up, because CUPTI and the driver may still use them.
-#include <errno.h>
+// Rules that everything here obeys: never throw, print, exit or abort; never touch CUPTI in a
+// forked child; at exit wait a bounded time; leave every mapping and thread behind for the kernel
+// to clean up, because CUPTI and the driver may still use them.
+#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,70 +20,76 @@
 namespace mfu {
 namespace {
 
-constexpr time_t kTurnSeconds = 1;      // between two publications
-constexpr time_t kExitWaitSeconds = 2;  // at most, for the last flush
-constexpr size_t kStackSize = 256 << 10;
+constexpr uint64_t kSecondNs = 1'000'000'000;
+constexpr uint64_t kTurnNs = kSecondNs;          // between two publications
+constexpr uint64_t kExitWaitNs = 2 * kSecondNs;  // at most, for the last flush
+constexpr size_t kStackSize = 1 << 20;  // glibc takes the static thread-local storage out of it
 
-constinit pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-constinit pthread_cond_t worker_wakes = PTHREAD_COND_INITIALIZER;
-constinit pthread_cond_t worker_done = PTHREAD_COND_INITIALIZER;
-constinit bool buffers_wait = false;
-constinit bool stop = false;
-constinit bool done = false;
+// No lock and no condition variable: a signal handler of the application may call exit() in the
+// middle of a callback of ours, and whatever that callback held would never be released.
+constinit std::atomic<uint32_t> bell{0};   // changes when there is something to do for the worker
+constinit std::atomic<uint32_t> done{0};   // 1: the worker has said the process's last word
+constinit std::atomic<uint32_t> armed{0};  // 1: CUPTI is set up, the worker may begin
+constinit std::atomic<bool> stop{false};
 constinit std::atomic<bool> started{false};
 constinit std::atomic<bool> forked{false};
+constinit pid_t owner = 0;  // a child by a bare clone() does not run fork handlers
 
-timespec deadline(time_t seconds, long nanoseconds) {
-  timespec when;
-  clock_gettime(CLOCK_REALTIME, &when);
-  when.tv_sec += seconds;
-  when.tv_nsec += nanoseconds;
-  if (when.tv_nsec >= 1'000'000'000) {
-    when.tv_nsec -= 1'000'000'000;
-    ++when.tv_sec;
-  }
-  return when;
+uint64_t monotonic_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * kSecondNs + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// Sleeps while `word` is `value`, until `deadline_ns` at most. May return early.
+void sleep_while(std::atomic<uint32_t>& word, uint32_t value, uint64_t deadline_ns) {
+  uint64_t now_ns = monotonic_ns();
+  if (now_ns >= deadline_ns) return;
+  uint64_t left_ns = deadline_ns - now_ns;
+  timespec left{static_cast<time_t>(left_ns / kSecondNs), static_cast<long>(left_ns % kSecondNs)};
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, &left, nullptr, 0);
+}
+
+void change(std::atomic<uint32_t>& word) {
+  ++word;
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
 void wake_worker() {
-  pthread_mutex_lock(&lock);
-  buffers_wait = true;
-  pthread_cond_signal(&worker_wakes);
-  pthread_mutex_unlock(&lock);
+  change(bell);
+}
+
+// Until the next turn is due or the process ends, digests what comes back.
+void await_turn(uint64_t deadline_ns) {
+  static constinit uint32_t heard = 0;
+  while (!stop && monotonic_ns() < deadline_ns) {
+    uint32_t rung = bell;
+    if (rung == heard) {
+      sleep_while(bell, heard, deadline_ns);
+    } else {
+      heard = rung;
+      cupti_session::drain();
+    }
+  }
 }
 
 void* work(void*) {
-  // The first turns come early: the driver tells a device's name only after cuInit has returned, and
-  // a short program would have ended before a full second.
-  constexpr long kFirstTurnsNs[] = {20'000'000, 50'000'000, 200'000'000};
+  // The first turns come early: the driver tells a device's name only after cuInit has returned,
+  // and a short program would have ended before a full second.
+  constexpr uint64_t kFirstTurnsNs[] = {20'000'000, 50'000'000, 200'000'000};
   size_t turns = 0;
-  bool last = false;
-  while (!last) {
-    timespec until = turns < 3 ? deadline(0, kFirstTurnsNs[turns]) : deadline(kTurnSeconds, 0);
+  while (armed == 0) sleep_while(armed, 0, monotonic_ns() + kTurnNs);
+  while (!stop) {
+    await_turn(monotonic_ns() + (turns < 3 ? kFirstTurnsNs[turns] : kTurnNs));
     ++turns;
-    pthread_mutex_lock(&lock);
-    int waited = 0;
-    while (!stop && !buffers_wait && waited != ETIMEDOUT) {
-      waited = pthread_cond_timedwait(&worker_wakes, &lock, &until);
-    }
-    buffers_wait = false;
-    last = stop;
-    pthread_mutex_unlock(&lock);
-    cupti_session::turn(last);
+    if (!stop) cupti_session::turn(false);
   }
-  pthread_mutex_lock(&lock);
-  done = true;
-  pthread_cond_signal(&worker_done);
-  pthread_mutex_unlock(&lock);
+  cupti_session::turn(true);
+  change(done);
   return nullptr;
 }
 
 bool start_worker() {
-  // The application's signals are not ours to take.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -90,30 +97,55 @@ bool start_worker() {
   pthread_t thread;
   int error = pthread_create(&thread, &attributes, work, nullptr);
   pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return error == 0;
 }
 
 void on_exit() {
-  if (forked) return;
-  timespec until = deadline(kExitWaitSeconds, 0);
-  pthread_mutex_lock(&lock);
+  if (forked || getpid() != owner) return;
+  uint64_t deadline_ns = monotonic_ns() + kExitWaitNs;
   stop = true;
-  pthread_cond_signal(&worker_wakes);
-  int waited = 0;
-  while (!done && waited != ETIMEDOUT) {
-    waited = pthread_cond_timedwait(&worker_done, &lock, &until);
-  }
-  bool complete = done;
-  pthread_mutex_unlock(&lock);
-  if (!complete) cupti_session::publish_without_cupti();
+  change(bell);
+  while (done == 0 && monotonic_ns() < deadline_ns) sleep_while(done, 0, deadline_ns);
+  if (done == 0) cupti_session::publish_without_cupti();
 }
 
-void on_fork_in_child() { forked = true; }
+void on_fork_in_child() {
+  forked = true;
+  cupti_session::abandon();
+}
 
+// A decimal number, whatever the application's locale is.
 double budget_percent() {
   const char* text = getenv(kBudgetVariable);
-  return text != nullptr ? strtod(text, nullptr) : 0;
+  double value = 0;
+  double unit = 1;
+  bool point = false;
+  for (; text != nullptr && *text != '\0'; ++text) {
+    if (*text == '.') {
+      point = true;
+    } else if (*text < '0' || *text > '9') {
+      return 0;
+    } else if (point) {
+      unit /= 10;
+      value += unit * (*text - '0');
+    } else {
+      value = value * 10 + (*text - '0');
+    }
+  }
+  return value;
+}
+
+void initialize() {
+  const char* folder = getenv(kRecordFolderVariable);
+  if (folder == nullptr || folder[0] != '/') return;
+  owner = getpid();
+  pthread_atfork(nullptr, nullptr, on_fork_in_child);
+  if (!cupti_session::open({folder, getenv(kCuptiVariable), budget_percent(), wake_worker})) return;
+  // The thread first: where none can be had, CUPTI would have none for itself either.
+  if (!start_worker()) return cupti_session::give_up_thread();
+  cupti_session::arm();
+  change(armed);
+  atexit(on_exit);
 }
 
 }  // namespace
@@ -122,16 +154,12 @@ double budget_percent() {
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   using namespace mfu;
   if (started.exchange(true)) return 1;
-  const char* folder = getenv(kRecordFolderVariable);
-  if (folder == nullptr || folder[0] != '/') return 1;
-  pthread_atfork(nullptr, nullptr, on_fork_in_child);
-  if (!cupti_session::start({folder, getenv(kCuptiVariable), budget_percent(), wake_worker})) {
-    return 1;
-  }
-  if (!start_worker()) {
-    cupti_session::give_up_thread();
-    return 1;
-  }
-  atexit(on_exit);
+  // The application's signals are not ours to take, nor our worker's or CUPTI's threads'.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  initialize();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return 1;
 }

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace mfu {
@@ -12,8 +14,8 @@ namespace {
 // Files of one pid: devices, and programs executed one after the other.
 constexpr int kMaxFilesPerPid = 4096;
 
-// No count and no sum of a sound record comes near: 2^56 ns are 2.3 years. Sums over a node's
-// records stay below 2^64.
+// No count and no sum of a sound record comes near: 2^56 ns are 2.3 years. The sums of one record
+// fit 64 bits; who adds records up has to stop at a bound of his own.
 constexpr uint64_t kMaxSum = uint64_t{1} << 56;
 
 bool text_ends(const char* text, size_t size) {
@@ -22,6 +24,20 @@ bool text_ends(const char* text, size_t size) {
     if (text[i] < 0x20 || text[i] > 0x7e) return false;
   }
   return false;
+}
+
+// Writes to mapped memory. A page that cannot be had (beyond the end of a file that was truncated;
+// no space left for a copy-on-write file system) would raise SIGBUS and end the job: the kernel's
+// own copy gives EFAULT instead.
+bool store(void* to, const void* from, size_t size) {
+  iovec source{const_cast<void*>(from), size};
+  iovec target{to, size};
+  if (process_vm_writev(getpid(), &source, 1, &target, 1, 0) == static_cast<ssize_t>(size)) {
+    return true;
+  }
+  if (errno == EFAULT) return false;
+  memcpy(to, from, size);  // the call is forbidden here (seccomp)
+  return true;
 }
 
 bool sane(const uint64_t* values, size_t count) {
@@ -59,6 +75,7 @@ const char* cupti_call_name(CuptiCall call) {
     case CuptiCall::kEnableMemset: return "enable-memset";
     case CuptiCall::kGetNextRecord: return "next-record";
     case CuptiCall::kFlushAll: return "flush";
+    case CuptiCall::kGetDropped: return "dropped";
   }
   return "unknown";
 }
@@ -105,6 +122,12 @@ bool newest_record(const unsigned char (&file)[kRecordFileSize], Record* out) {
 }
 
 bool RecordFile::create(const char* folder, uint32_t pid) {
+  // Growing a file beyond this limit raises SIGXFSZ, which ends the process.
+  rlimit largest;
+  if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < kRecordFileSize) {
+    errno = EFBIG;
+    return false;
+  }
   char path[4096];
   int fd = -1;
   for (int n = 0; n < kMaxFilesPerPid; ++n) {
@@ -133,13 +156,29 @@ bool RecordFile::create(const char* folder, uint32_t pid) {
   return true;
 }
 
-void RecordFile::publish(Record* record) {
-  if (map_ == nullptr) return;
+bool RecordFile::publish(Record* record) {
+  if (map_ == nullptr) return false;
   record->size = sizeof(Record);
   record->sequence = ++sequence_;
   record->checksum = record_checksum(*record);
   // A reader that sees a half-written slot finds its checksum wrong and takes the other one.
-  memcpy(map_ + (sequence_ % 2) * kSlotSize, record, sizeof(Record));
+  return store(map_ + (sequence_ % 2) * kSlotSize, record, sizeof(Record));
+}
+
+void note_on_board(const char* folder, int error) {
+  if (error <= 0 || static_cast<size_t>(error) >= kBoardSize) return;
+  char path[4096];
+  int length = snprintf(path, sizeof(path), "%s/%s", folder, kBoardName);
+  if (length < 0 || static_cast<size_t>(length) >= sizeof(path)) return;
+  int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return;
+  // Mapped, because write() under RLIMIT_FSIZE may raise SIGXFSZ.
+  void* map = mmap(nullptr, kBoardSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  if (map == MAP_FAILED) return;
+  unsigned char mark = 1;
+  store(static_cast<unsigned char*>(map) + error, &mark, 1);
+  munmap(map, kBoardSize);
 }
 
 }  // namespace mfu

@@ -65,9 +65,12 @@ enum class CuptiCall : uint32_t {
   kEnableMemset,
   kGetNextRecord,
   kFlushAll,
+  kGetDropped,  // fails no session: see kDroppedUnknown
 };
-inline constexpr uint32_t kCuptiCalls = 9;
+inline constexpr uint32_t kCuptiCalls = 10;
 const char* cupti_call_name(CuptiCall call);
+// Record::cupti_result of a call that never returned.
+inline constexpr int32_t kHung = -2;
 
 enum RecordFlags : uint32_t {
   kFinished = 1,          // the process's last word: nothing is missing after published_ns
@@ -75,6 +78,7 @@ enum RecordFlags : uint32_t {
   kDroppedUnknown = 4,    // CUPTI would not say how many records it dropped
   kDeviceKnown = 8,       // device_name, uuid, ... are filled
   kFlushFailed = 16,      // the flush at exit failed or hung: the tail may be missing
+  kInCupti = 32,          // inside a CUPTI call that may hang: what came after is not known
 };
 
 struct Record {
@@ -116,7 +120,7 @@ struct Record {
   uint64_t reversed = 0;    // end < start
   uint64_t implausible = 0; // before the process or after now
   uint64_t late = 0;        // came after its time had been folded
-  uint64_t late_ns = 0;
+  uint64_t late_ns = 0;     // time of the late ones, and of the unfinished ones up to the end
 
   // What was not observed (primary record only).
   uint64_t dropped = 0;    // records that CUPTI had no buffer for
@@ -149,7 +153,7 @@ inline uint64_t record_checksum(const Record& record) {
 }
 
 // Why the bytes are no record, or nullptr for a sound one. Checks every field's range, so that no
-// sum of sound records of one node overflows and every string ends.
+// sum inside of one record overflows and every string ends.
 const char* record_fault(const Record& record);
 
 // Takes the newer sound slot of a file's bytes. False when neither is sound.
@@ -162,13 +166,18 @@ class RecordFile {
   // it is mapped (a full disk must not become a SIGBUS in the job). False with errno set.
   bool create(const char* folder, uint32_t pid);
   bool is_open() const { return map_ != nullptr; }
-  // Fills in sequence, size and checksum and writes the slot that is not current.
-  void publish(Record* record);
+  // Fills in sequence, size and checksum and writes the slot that is not current. False when the
+  // file's memory has gone (truncated by its owner, a full copy-on-write file system).
+  bool publish(Record* record);
 
  private:
   unsigned char* map_ = nullptr;
   uint64_t sequence_ = 0;
 };
+
+// Says on the folder's board why a record is missing. A failure to say it leaves "no process
+// reported", which is true as well.
+void note_on_board(const char* folder, int error);
 
 }  // namespace mfu
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -27,6 +28,8 @@ struct Plan {
   std::vector<Failure> failures;
   RecordFaults records;
   std::string hang;
+  uint64_t hang_from_call = 1;
+  std::atomic<uint64_t> hang_calls = 0;
   std::string log_path;
 };
 
@@ -83,6 +86,12 @@ void add_fault(std::string_view item, Plan* plan) {
   std::string_view value = item.substr(std::min(equals + 1, item.size()));
   RecordFaults& records = plan->records;
   if (name == "hang" && value.starts_with("cupti")) {
+    if (size_t at = value.find('@'); at != value.npos) {
+      std::optional<uint64_t> from_call = number(value.substr(at + 1));
+      if (!from_call) refuse("FAKE_CUPTI_FAULT", item);
+      plan->hang_from_call = *from_call;
+      value = value.substr(0, at);
+    }
     plan->hang = value;
     return;
   }
@@ -147,7 +156,9 @@ const RecordFaults& record_faults() {
 CUptiResult enter(const char* function, int64_t argument) {
   Plan& self = plan();
   if (!self.log_path.empty()) write_log(self.log_path, function, argument);
-  while (self.hang == function) pause();
+  if (self.hang == function && ++self.hang_calls >= self.hang_from_call) {
+    while (true) pause();
+  }
   if (self.failures.empty()) return CUPTI_SUCCESS;
   std::lock_guard lock(failure_mutex());
   for (Failure& failure : self.failures) {

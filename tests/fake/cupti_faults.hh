@@ -11,7 +11,7 @@
 //       reversed=N    every N-th record has start and end swapped
 //       duplicate=N   every N-th record is delivered twice
 //       late=N        every N-th record is held back until a forced flush
-//       hang=FUNCTION the function never returns
+//       hang=FUNCTION[@N] the function never returns, with @N from its N-th call on
 //   FAKE_CUPTI_LOG=path  appends "<pid> <function>[:argument]" for every call.
 //
 // Both lists are read at the first call. A mistake in them aborts the process: a test that injects

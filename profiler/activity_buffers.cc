@@ -1,0 +1,151 @@
+#include "profiler/activity_buffers.hh"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include <atomic>
+
+namespace mfu::activity_buffers {
+namespace {
+
+struct Buffer {
+  enum Place { kFree, kLent, kReturned, kDigested };
+  Returned content;  // content.memory == nullptr: not mapped yet
+  Place place;
+  uint64_t order;  // of its return
+};
+
+constinit pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+constinit Buffer buffers[kMostCount] = {};  // mapped from the front
+constinit int limit = kCount;
+constinit int in_use = 0;  // lent, returned or digested
+constinit uint64_t returns = 0;
+constinit uint64_t last_return_ns = 0;
+constinit std::atomic<uint64_t> refusals{0};
+constinit std::atomic<uint64_t> mapped{0};
+
+uint64_t now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+Buffer* find(const uint8_t* memory) {
+  for (Buffer& buffer : buffers) {
+    if (buffer.content.memory == nullptr) return nullptr;
+    if (buffer.content.memory == memory) return &buffer;
+  }
+  return nullptr;
+}
+
+// The first free one, so that few are touched where few suffice.
+Buffer* find_free() {
+  for (int i = 0; i < limit; ++i) {
+    Buffer& buffer = buffers[i];
+    if (buffer.place != Buffer::kFree) continue;
+    if (buffer.content.memory != nullptr) return &buffer;
+    void* memory = mmap(nullptr, kSize, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return nullptr;
+    buffer.content.memory = static_cast<uint8_t*>(memory);
+    mapped += kSize;
+    return &buffer;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void set_refusal(bool may_refuse) {
+  limit = may_refuse ? kCount : kMostCount;
+}
+
+uint8_t* lend() {
+  uint8_t* memory = nullptr;
+  pthread_mutex_lock(&lock);
+  if (Buffer* buffer = find_free()) {
+    buffer->place = Buffer::kLent;
+    ++in_use;
+    if (last_return_ns == 0) last_return_ns = now_ns();
+    memory = buffer->content.memory;
+  }
+  pthread_mutex_unlock(&lock);
+  if (memory == nullptr) ++refusals;
+  return memory;
+}
+
+bool take_back(const Returned& returned) {
+  pthread_mutex_lock(&lock);
+  Buffer* buffer = find(returned.memory);
+  // A buffer that comes back twice is digested once: it may be on its way out again.
+  if (buffer != nullptr && buffer->place == Buffer::kLent) {
+    buffer->content = returned;
+    if (buffer->content.valid > kSize) buffer->content.valid = kSize;
+    buffer->place = Buffer::kReturned;
+    buffer->order = ++returns;
+    last_return_ns = now_ns();
+  }
+  pthread_mutex_unlock(&lock);
+  return buffer != nullptr;
+}
+
+bool scarce() {
+  pthread_mutex_lock(&lock);
+  bool few = in_use > kCount / 2;
+  pthread_mutex_unlock(&lock);
+  return few;
+}
+
+bool oldest(Returned* out) {
+  Buffer* first = nullptr;
+  pthread_mutex_lock(&lock);
+  for (Buffer& buffer : buffers) {
+    if (buffer.place != Buffer::kReturned) continue;
+    if (first == nullptr || buffer.order < first->order) first = &buffer;
+  }
+  if (first != nullptr) {
+    first->place = Buffer::kDigested;
+    *out = first->content;
+  }
+  pthread_mutex_unlock(&lock);
+  return first != nullptr;
+}
+
+void recycle(uint8_t* memory) {
+  pthread_mutex_lock(&lock);
+  Buffer* buffer = find(memory);
+  pthread_mutex_unlock(&lock);
+  if (buffer == nullptr) return;
+  // CUPTI was promised zeros. Fresh pages are zero as well.
+  bool spare = buffer - buffers >= kCount;
+  if (!spare || madvise(memory, kSize, MADV_DONTNEED) != 0) memset(memory, 0, kSize);
+  pthread_mutex_lock(&lock);
+  buffer->place = Buffer::kFree;
+  --in_use;
+  pthread_mutex_unlock(&lock);
+}
+
+uint64_t withheld_since_ns() {
+  uint64_t since_ns = 0;
+  pthread_mutex_lock(&lock);
+  for (const Buffer& buffer : buffers) {
+    if (buffer.place != Buffer::kLent) continue;
+    // CUPTI may be writing: any byte but zero will do, and a record begins with its kind.
+    auto* kind = reinterpret_cast<const uint32_t*>(buffer.content.memory);
+    if (__atomic_load_n(kind, __ATOMIC_RELAXED) != 0) since_ns = last_return_ns;
+  }
+  pthread_mutex_unlock(&lock);
+  return since_ns;
+}
+
+uint64_t take_refusals() {
+  return refusals.exchange(0);
+}
+
+uint64_t mapped_bytes() {
+  return mapped;
+}
+
+}  // namespace mfu::activity_buffers

@@ -1,0 +1,55 @@
+// The buffers that CUPTI writes activity records to: lent when it asks, taken back when they are
+// full or flushed, digested in the order of their return, and lent again. Never freed: CUPTI may
+// hold one at any time, also while the process ends.
+//
+// Many small ones instead of few large ones: CUPTI keeps one open per launching thread or context.
+// Any thread may call; the lock is short and never held across a call of anybody else's code.
+#ifndef MFU_PROFILER_ACTIVITY_BUFFERS_HH_
+#define MFU_PROFILER_ACTIVITY_BUFFERS_HH_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mfu::activity_buffers {
+
+inline constexpr size_t kSize = 256 << 10;  // about 1,200 kernels
+inline constexpr int kCount = 32;           // 8 MiB
+// A CUPTI that may crash when a request is refused gets more, for bursts that outrun the digestion.
+// What lies beyond kCount gives its memory back after each use.
+inline constexpr int kMostCount = 128;
+
+struct Returned {
+  uint8_t* memory;
+  size_t valid;  // bytes of records
+  void* context;
+  uint32_t stream;
+};
+
+// `may_refuse`: this CUPTI copes with lend() returning nullptr. Call before the first lend().
+void set_refusal(bool may_refuse);
+
+// A zeroed buffer of kSize bytes, or nullptr, which counts as a refusal.
+uint8_t* lend();
+
+// False when the memory is not of this pool: another client's buffer.
+bool take_back(const Returned& buffer);
+
+// More than half of the pool is lent or waits: digest before it runs dry.
+bool scarce();
+
+// The buffer that came back first. It stays the caller's until recycle().
+bool oldest(Returned* out);
+void recycle(uint8_t* memory);
+
+// When the last buffer came back (CLOCK_REALTIME; before the first one, when it was lent), if one
+// that is lent holds records; 0 if none does. Records that lie there and do not come, not even when
+// CUPTI is flushed, have gone to another client that has put its callbacks in the place of ours.
+uint64_t withheld_since_ns();
+
+// Requests refused since the last call.
+uint64_t take_refusals();
+uint64_t mapped_bytes();
+
+}  // namespace mfu::activity_buffers
+
+#endif

@@ -136,6 +136,8 @@ Figures figures(const Comment& comment);
 
 // "51.9%"; "n/a" for a negative fraction; at most "999.9%". Of no locale.
 std::string percent_text(double fraction);
+// The same rounded down: 100.0% is all.
+std::string coverage_text(double fraction);
 // "1.13s", "0.0041s"; "n/a" for a negative number.
 std::string seconds_text(double seconds);
 

@@ -1,6 +1,7 @@
 // Writing the accounting line.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <vector>
 
 #include "plugin/comment.hh"
@@ -57,10 +58,10 @@ std::string peak_text(uint64_t gigaflops, Precision precision) {
 
 // "60.0%(no-flops)/99.8%": the two coverages, each with the reason why it is not the whole. A
 // figure that is n/a for that very reason has said so already.
-std::string coverage_text(const Comment& comment, const Figures& shown) {
+std::string cover_value(const Comment& comment, const Figures& shown) {
   const Sums total = comment.total();
-  std::string flops = percent_text(shown.flops_coverage);
-  std::string observed = percent_text(shown.observed_coverage);
+  std::string flops = coverage_text(shown.flops_coverage);
+  std::string observed = coverage_text(shown.observed_coverage);
   if (!total.overflowed()) {
     const bool mfu_tells = total.model_flops == 0 || total.capacity_flop == 0;
     if (!mfu_tells && !total.flops_whole() && !comment.no_mfu.empty()) {
@@ -122,7 +123,7 @@ std::vector<Token> tokens_of(const Comment& comment, size_t steps_limit) {
         std::to_string(static_cast<uint64_t>(std::min<uint128>(total.training_steps, UINT64_MAX))));
     add("step", seconds_text(shown.step_seconds));
   }
-  add("cover", coverage_text(comment, shown));
+  add("cover", cover_value(comment, shown));
   if (comment.run > 0) add("run", std::to_string(comment.run));
   if (const std::string state = state_text(comment); !state.empty()) add("state", state);
   if (!comment.merged.empty()) add("s", comment.merged.text(steps_limit, comment.running_step));
@@ -146,6 +147,12 @@ std::string join(const std::vector<Token>& tokens) {
 std::string percent_text(double fraction) {
   if (!(fraction >= 0)) return "n/a";
   return fixed_text(std::min(fraction * 100, 999.9), 1) + "%";
+}
+
+std::string coverage_text(double fraction) {
+  // A step of the size of a double's error must not turn 0.999 into 99.8%.
+  constexpr double kSteps = 1000;
+  return percent_text(fraction >= 1 ? fraction : std::floor(fraction * kSteps + 1e-9) / kSteps);
 }
 
 std::string seconds_text(double seconds) {

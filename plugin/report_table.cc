@@ -101,7 +101,7 @@ Row row_of(const Job& job, const FieldReading& reading) {
   row[13] = figure(shown.exposed_memory);
   row[14] = figure(shown.idle);
   if (shown.flops_coverage >= 0) {
-    row[15] = percent_text(shown.flops_coverage) + "/" + percent_text(shown.observed_coverage);
+    row[15] = coverage_text(shown.flops_coverage) + "/" + coverage_text(shown.observed_coverage);
   }
   row[16] = why_text(job, *reading.line);
   return row;

@@ -7,6 +7,7 @@
 // killed slurmstepd or collector has left.
 #include <dlfcn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <exception>
@@ -147,6 +148,7 @@ void before_tasks(spank_t spank) {
   spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &self.tasks_left);
   gid_t gid = 0;
   spank_get_item(spank, S_JOB_GID, &gid);
+  if (access(plan.site.profiler.c_str(), R_OK) != 0) plan.no_records = "not-loaded";
   if (injection_slot_taken(spank)) plan.no_records = "slot-taken";
   if (auto created = create_spool(plan, gid); created) {
     store_plan(plan);

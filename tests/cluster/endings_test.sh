@@ -10,11 +10,9 @@ truth_flops() { truth model_flops "$@"; }
 
 train --ranks 2 --truth "$work/dry.%r" --rank 0 # the declared FLOPs of a rank, from a run outside of the cluster
 flops=$(($(truth_flops "$work/dry.0") * 2))
-srun -n2 --gpus-per-task=1 --mfu-profile="flops=$flops" train --ranks 2 --truth "$work/normal.%r"
+srun -n2 --gpus-per-task=1 --job-name=normal --mfu-profile="flops=$flops" train --ranks 2 --truth "$work/normal.%r"
 is $? 0 'normal end: exit code 0'
-job=$(sacct -a -n -X -P -o JobID --name train | tail -n 1)
-: "${job:=1}"
-l=$(line "$job")
+l=$(line "$(job_named normal)")
 diagnose "$l"
 same_as_truth "$l" 'normal end' "$work"/normal.*
 is "$(sum "$l" model_flops)" "$flops" 'normal end: FLOPs are the declared ones'
@@ -30,9 +28,7 @@ is "$(value "$l" mfu)" "$expected" 'normal end: MFU by its definition'
 srun -n2 --gpus-per-task=1 --mfu-profile="flops=$flops" --job-name=fails -K0 \
     train --ranks 2 --truth "$work/fails.%r" --exit-code 7 2>"$work/err"
 is $? 7 'task failure: the exit code is the task'\''s'
-job=$(sacct -a -n -X -P -o JobID --name fails | tail -n 1)
-: "${job:=2}"
-l=$(line "$job")
+l=$(line "$(job_named fails)")
 diagnose "$l"
 same_as_truth "$l" 'task failure' "$work"/fails.*
 is "$(value "$l" mfu)" 'n/a(incomplete)' 'task failure: declared FLOPs are not believed'
@@ -143,8 +139,6 @@ job=$(submit -n1 --gpus=1 --requeue --wrap "
 wait_until 20 test -s "$work/run0.0"
 sleep 1.5
 scontrol requeue "$job"
-wait_until 60 job_state_is "$job" PENDING RUNNING
-scontrol update "JobId=$job" StartTime=now 2>/dev/null
 wait_until 150 test -s "$work/run1.0" || diagnose "the requeued job did not run: $(squeue -j "$job")"
 wait_job "$job"
 l=$(line "$job" 'run=1')

@@ -127,7 +127,7 @@ plugstack update=0 profiler="$file"
 new_case 'profiler is no library' 'compute=n/a\(' none
 judge
 plugstack update=0 profiler=/nonexistent
-new_case 'profiler is missing' 'compute=n/a\(' none
+new_case 'profiler is missing' 'compute=n/a\(not-loaded\)' none
 judge
 plugstack update=0 collector=/nonexistent
 new_case 'collector is missing' '^$' any

@@ -34,6 +34,17 @@ line() {
     sacct_field "$1" "${3:-AdminComment}" 30 "${2:-mfu/1 .*\.}"
 }
 
+# job_named NAME: the id of the last job of that name, once accounting knows it.
+job_named() {
+    local id
+    for _ in {1..300}; do
+        id=$(sacct -a -n -X -P -o JobID --name "$1" | tail -n 1)
+        [[ -z $id ]] || break
+        sleep 0.1
+    done
+    echo "$id"
+}
+
 # value LINE KEY: what stands behind KEY= in a line.
 value() {
     local rest=" ${1-} "

@@ -13,10 +13,7 @@ long=$(submit -N2 --ntasks-per-node=1 --gpus-per-node=1 --wrap "
 # --- salloc and sbatch pass the option on; an inner option wins; off is off
 
 salloc -Q -n1 --gpus=1 --job-name=alloc --mfu-profile=on srun train --ranks 1 --truth "$work/alloc.0"
-job=$(sacct -a -n -X -P -o JobID --name alloc | tail -n 1)
-wait_until 10 sh -c "[ -n \"\$(sacct -a -n -X -P -o JobID --name alloc)\" ]"
-job=$(sacct -a -n -X -P -o JobID --name alloc | tail -n 1)
-l=$(line "$job")
+l=$(line "$(job_named alloc)")
 diagnose "$l"
 same_as_truth "$l" 'salloc --mfu-profile' "$work/alloc.0"
 

@@ -8,7 +8,7 @@ forge=$MFU_CLUSTER_DIR/forge
 
 long=(--steps 60 --step-ms 50)                   # three seconds
 hang=(train --ranks 2 --steps 3 --hang-at-step 2) # publishes, writes its truth, then hangs
-first_port=60100 last_port=60999                 # the default range
+first_port=61000 last_port=61999                 # the default range
 
 # sound JOB LINE NAME: the reader takes the line, whatever it says.
 sound() {

@@ -163,8 +163,7 @@ ok "frozen controller: slurmstepd goes on after 2 s (it took $waited_ms ms)" tes
 sleep 1
 kill -CONT "$ctld"
 wait
-job=$(sacct -a -n -X -P -o JobID --name frozen | tail -n 1)
-l=$(line "${job:-0}" 's=0')
+l=$(line "$(job_named frozen)" 's=0')
 diagnose "$l"
 same_as_truth "$l" 'frozen controller' "$work/frozen.0"
 

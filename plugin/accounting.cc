@@ -13,9 +13,13 @@
 namespace mfu::accounting {
 namespace {
 
-std::string text_of(const char* text) { return text != nullptr ? text : ""; }
+std::string text_of(const char* text) {
+  return text != nullptr ? text : "";
+}
 
-std::string slurm_reason(int code) { return text_of(slurm_strerror(code)); }
+std::string slurm_reason(int code) {
+  return text_of(slurm_strerror(code));
+}
 
 // What a running job's record says.
 struct JobState {
@@ -33,8 +37,7 @@ tl::expected<JobState, int> load_job(const StepPlan& plan) {
     const slurm_job_info_t& job = message->job_array[i];
     if (job.job_id != plan.job || job.restart_cnt != plan.run) continue;
     state.lives = (job.job_state & JOB_STATE_BASE) <= JOB_SUSPENDED;
-    state.text =
-        text_of(plan.site.field == Field::kComment ? job.comment : job.admin_comment);
+    state.text = text_of(plan.site.field == Field::kComment ? job.comment : job.admin_comment);
   }
   slurm_free_job_info_msg(message);
   return state;
@@ -61,7 +64,8 @@ int update_job(const StepPlan& plan, std::string text) {
   int code = SLURM_SUCCESS;
   if (response != nullptr) {
     for (uint32_t i = 0; i < response->job_array_count; ++i) {
-      if (response->error_code[i] != SLURM_SUCCESS) code = static_cast<int>(response->error_code[i]);
+      if (response->error_code[i] != SLURM_SUCCESS)
+        code = static_cast<int>(response->error_code[i]);
     }
     slurm_free_job_array_resp(response);
   }
@@ -203,8 +207,8 @@ Outcome edit_in_database(const StepPlan& plan, const Edit& edit, std::string* wh
     *why = "slurmdbd: " + slurm_reason(errno);
     return Outcome::kFailed;
   }
-  // Without the commit slurmdbd rolls the change back when the connection closes, and says nothing. A
-  // second connection reads back, for the first one would see its own change in any case.
+  // Without the commit slurmdbd rolls the change back when the connection closes, and says nothing.
+  // A second connection reads back, for the first one would see its own change in any case.
   if (slurmdb_connection_commit(database.get(), true) != SLURM_SUCCESS) {
     *why = "slurmdbd: " + slurm_reason(errno);
     return Outcome::kFailed;

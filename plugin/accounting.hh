@@ -1,7 +1,8 @@
 // Reading and writing a job's comment: in slurmctld while the job lives, in slurmdbd afterwards.
 //
-// Both edits are read-merge-write. There is no lock between nodes, so a write can be lost to another
-// writer: callers come back after a while and edit again, which changes nothing when all is well.
+// Both edits are read-merge-write. There is no lock between nodes, so a write can be lost to
+// another writer: callers come back after a while and edit again, which changes nothing when all is
+// well.
 #ifndef MFU_PLUGIN_ACCOUNTING_HH_
 #define MFU_PLUGIN_ACCOUNTING_HH_
 
@@ -28,10 +29,11 @@ enum class Outcome {
   kForbidden,  // the edit said that the field must not be touched
 };
 
-// `why` (not null) gets what went wrong for kFailed and kForbidden. Both calls may block for Slurm's
-// message timeout.
+// `why` (not null) gets what went wrong for kFailed and kForbidden. Both calls may block for
+// Slurm's message timeout.
 Outcome edit_in_controller(const StepPlan& plan, const Edit& edit, std::string* why);
-// Writes only to a row that has ended: before, the controller's own completion record overwrites it.
+// Writes only to a row that has ended: before, the controller's own completion record overwrites
+// it.
 Outcome edit_in_database(const StepPlan& plan, const Edit& edit, std::string* why);
 
 // How often the job has been requeued; nothing when slurmctld does not say.
@@ -40,8 +42,8 @@ std::optional<uint32_t> restart_count(uint32_t job);
 // Whether slurmctld still knows the step as running. True when it cannot be asked.
 bool step_runs(const StepPlan& plan);
 
-// The step's first node by name, and the address to reach it: NodeName if it resolves, else NodeAddr
-// as the controller knows it. Empty when unknown.
+// The step's first node by name, and the address to reach it: NodeName if it resolves, else
+// NodeAddr as the controller knows it. Empty when unknown.
 std::string first_node(const std::string& node_list);
 std::string node_address(const std::string& node);
 

@@ -1,8 +1,8 @@
 // slurmstepd's end of the collector: starts it, and tells it when the step ends.
 //
-// The collector is a process of its own so that reading hostile records, the network and waiting for
-// other nodes happen outside of slurmstepd. The link is a socket pair: the collector sees it end when
-// slurmstepd dies.
+// The collector is a process of its own so that reading hostile records, the network and waiting
+// for other nodes happen outside of slurmstepd. The link is a socket pair: the collector sees it
+// end when slurmstepd dies.
 #ifndef MFU_PLUGIN_COLLECTOR_LINK_HH_
 #define MFU_PLUGIN_COLLECTOR_LINK_HH_
 
@@ -21,7 +21,8 @@ inline constexpr char kStepEnd[] = "end ";
 
 class CollectorLink {
  public:
-  // Starts plan.site.collector detached from slurmstepd. False with errno: the step goes on without.
+  // Starts plan.site.collector detached from slurmstepd. False with errno: the step goes on
+  // without.
   bool start(const StepPlan& plan);
   // The step's last task on this node has ended. Returns when the collector has done what must be
   // done while the job lives, or after `milliseconds`.
@@ -33,8 +34,8 @@ class CollectorLink {
 };
 
 // Starts a collector for the plans that a job's ended steps have left on this node (job epilog).
-bool start_takeover(const std::string& collector, const std::string& spool,
-                    const std::string& node, uint32_t job);
+bool start_takeover(const std::string& collector, const std::string& spool, const std::string& node,
+                    uint32_t job);
 
 }  // namespace mfu
 

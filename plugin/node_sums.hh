@@ -38,8 +38,8 @@ struct NodeSums {
   State state = State::kOk;           // the worst of the processes
   CuptiCall cupti_call = CuptiCall::kNone;
   int32_t cupti_result = 0;
-  uint32_t record_errno = 0;    // why some process could not leave a record; 0: none said so
-  uint32_t broken_records = 0;  // files that are no sound record
+  uint32_t record_errno = 0;       // why some process could not leave a record; 0: none said so
+  uint32_t broken_records = 0;     // files that are no sound record
   uint32_t cut_off_processes = 0;  // ended, or still run, without a last word
   char device_name[96] = {};
 

@@ -1,10 +1,10 @@
-// The SPANK plugin: hooks, each of which hands over to one function. A hook never fails a job, never
-// throws into Slurm, and does nothing for a step without GPUs.
+// The SPANK plugin: hooks, each of which hands over to one function. A hook never fails a job,
+// never throws into Slurm, and does nothing for a step without GPUs.
 //
 // What happens where (slurmstepd): task_post_fork runs as root in the parent before the first task
 // may execute: spool folder and collector. task_init runs as the user in the task: environment.
-// task_exit runs as root in the parent: the last one tells the collector. job_epilog picks up what a
-// killed slurmstepd or collector has left.
+// task_exit runs as root in the parent: the last one tells the collector. job_epilog picks up what
+// a killed slurmstepd or collector has left.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -95,8 +95,8 @@ int take_option(const char* argument, int remote) {
   if (!user) {
     if (remote != 0) return ESPANK_SUCCESS;
     slurm_error("--%s: %s", kOptionName, user.error().c_str());
-    // Typed wrongly is refused. Inherited from a job that was submitted with another version of this
-    // plugin is not: the job's srun must run.
+    // Typed wrongly is refused. Inherited from a job that was submitted with another version of
+    // this plugin is not: the job's srun must run.
     const char* inherited = getenv(kOptionVariable);
     const bool typed = inherited == nullptr || std::string_view(inherited) != argument;
     return typed ? ESPANK_ERROR : ESPANK_SUCCESS;
@@ -121,7 +121,8 @@ int on_option(int, const char* argument, int remote) {
 void register_option(spank_t spank) {
   static char name[] = "mfu-profile";
   static char argument[] = "on|off|key=value,...";
-  static spank_option option = {name, argument, const_cast<char*>(kUserOptionHelp), 2, 0, on_option};
+  static spank_option option = {name, argument, const_cast<char*>(kUserOptionHelp),
+                                2,    0,        on_option};
   spank_option_register(spank, &option);
 }
 

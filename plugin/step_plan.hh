@@ -14,8 +14,8 @@ namespace mfu {
 
 struct StepPlan {
   uint32_t job = 0;
-  uint32_t step = 0;       // Slurm's step id; batch and interactive steps have special ones
-  bool batch = false;      // the batch step: it usually starts other steps and runs no CUDA itself
+  uint32_t step = 0;     // Slurm's step id; batch and interactive steps have special ones
+  bool batch = false;    // the batch step: it usually starts other steps and runs no CUDA itself
   uint32_t restart = 0;  // SLURM_RESTART_COUNT of the step: 0 as well where srun did not pass it on
   uint32_t run = 0;      // the job's restart count, as the controller says where it can be asked
   uint32_t array_job = 0;  // 0: not an array task

@@ -91,11 +91,16 @@ void* find_library(const char* path) {
 
 CUpti_ActivityKind cupti_kind(ActivityKind kind) {
   switch (kind) {
-    case ActivityKind::kKernel: return CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
-    case ActivityKind::kMemcpy: return CUPTI_ACTIVITY_KIND_MEMCPY;
-    case ActivityKind::kMemcpyPeer: return CUPTI_ACTIVITY_KIND_MEMCPY2;
-    case ActivityKind::kMemset: return CUPTI_ACTIVITY_KIND_MEMSET;
-    case ActivityKind::kOther: break;
+    case ActivityKind::kKernel:
+      return CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+    case ActivityKind::kMemcpy:
+      return CUPTI_ACTIVITY_KIND_MEMCPY;
+    case ActivityKind::kMemcpyPeer:
+      return CUPTI_ACTIVITY_KIND_MEMCPY2;
+    case ActivityKind::kMemset:
+      return CUPTI_ACTIVITY_KIND_MEMSET;
+    case ActivityKind::kOther:
+      break;
   }
   return CUPTI_ACTIVITY_KIND_INVALID;
 }

@@ -55,8 +55,8 @@ int flush(bool forced);
 // The dropped records since the last call.
 int dropped(void* context, uint32_t stream, uint64_t* out);
 
-// Steps through a completed buffer. `cursor` starts as nullptr. False at the end, with *result 0 for
-// a clean end or the CUPTI error.
+// Steps through a completed buffer. `cursor` starts as nullptr. False at the end, with *result 0
+// for a clean end or the CUPTI error.
 bool next(uint8_t* buffer, size_t valid, void** cursor, Activity* out, int* result);
 
 struct DeviceIdentity {

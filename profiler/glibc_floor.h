@@ -1,8 +1,8 @@
 /* The injected library must load in whatever container the user brings: RHEL 7's GLIBC_2.17 is the
  * floor. glibc 2.34 moved libdl and libpthread into libc and gave their functions a new version;
  * linking today would ask for that one. These directives ask for the first version instead, which
- * every later glibc still provides, in libdl.so.2 and libpthread.so.0 (linked by name). `make check`
- * reads the library's symbol versions and fails when one is newer than the floor.
+ * every later glibc still provides, in libdl.so.2 and libpthread.so.0 (linked by name). `make
+ * check` reads the library's symbol versions and fails when one is newer than the floor.
  *
  * Included before every source of the injected library (-include); never elsewhere. */
 #ifndef MFU_PROFILER_GLIBC_FLOOR_H_

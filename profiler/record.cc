@@ -51,31 +51,50 @@ bool sane(const uint64_t* values, size_t count) {
 
 const char* state_name(State state) {
   switch (state) {
-    case State::kOk: return "ok";
-    case State::kNoRecords: return "no-records";
-    case State::kNoCupti: return "no-cupti";
-    case State::kCuptiFailed: return "cupti";
-    case State::kCuptiBusy: return "cupti-busy";
-    case State::kDenied: return "denied";
-    case State::kStoodDown: return "stood-down";
-    case State::kRefused: return "cupti-version";
-    case State::kNoThread: return "no-thread";
+    case State::kOk:
+      return "ok";
+    case State::kNoRecords:
+      return "no-records";
+    case State::kNoCupti:
+      return "no-cupti";
+    case State::kCuptiFailed:
+      return "cupti";
+    case State::kCuptiBusy:
+      return "cupti-busy";
+    case State::kDenied:
+      return "denied";
+    case State::kStoodDown:
+      return "stood-down";
+    case State::kRefused:
+      return "cupti-version";
+    case State::kNoThread:
+      return "no-thread";
   }
   return "unknown";
 }
 
 const char* cupti_call_name(CuptiCall call) {
   switch (call) {
-    case CuptiCall::kNone: return "none";
-    case CuptiCall::kGetVersion: return "version";
-    case CuptiCall::kRegisterCallbacks: return "callbacks";
-    case CuptiCall::kEnableKernel: return "enable-kernel";
-    case CuptiCall::kEnableMemcpy: return "enable-memcpy";
-    case CuptiCall::kEnableMemcpyPeer: return "enable-memcpy2";
-    case CuptiCall::kEnableMemset: return "enable-memset";
-    case CuptiCall::kGetNextRecord: return "next-record";
-    case CuptiCall::kFlushAll: return "flush";
-    case CuptiCall::kGetDropped: return "dropped";
+    case CuptiCall::kNone:
+      return "none";
+    case CuptiCall::kGetVersion:
+      return "version";
+    case CuptiCall::kRegisterCallbacks:
+      return "callbacks";
+    case CuptiCall::kEnableKernel:
+      return "enable-kernel";
+    case CuptiCall::kEnableMemcpy:
+      return "enable-memcpy";
+    case CuptiCall::kEnableMemcpyPeer:
+      return "enable-memcpy2";
+    case CuptiCall::kEnableMemset:
+      return "enable-memset";
+    case CuptiCall::kGetNextRecord:
+      return "next-record";
+    case CuptiCall::kFlushAll:
+      return "flush";
+    case CuptiCall::kGetDropped:
+      return "dropped";
   }
   return "unknown";
 }
@@ -95,12 +114,22 @@ const char* record_fault(const Record& record) {
   if (time.span_end_ns < time.span_start_ns) return "span";
   if (time.partition_ns[0] != 0 || !sane(time.partition_ns, kMasks)) return "partition";
   if (time.busy_ns() > time.span_ns()) return "busy beyond the span";
-  const uint64_t counts[] = {
-      record.compute_kernels, record.communication_kernels, record.copies,    record.zero_times,
-      record.reversed,        record.implausible,           record.late,      record.late_ns,
-      record.dropped,         record.unfinished,            record.lost_ns,   record.callback_ns,
-      record.worker_ns,       record.memory_bytes,          time.span_ns(),
-      record.published_ns - record.started_ns};
+  const uint64_t counts[] = {record.compute_kernels,
+                             record.communication_kernels,
+                             record.copies,
+                             record.zero_times,
+                             record.reversed,
+                             record.implausible,
+                             record.late,
+                             record.late_ns,
+                             record.dropped,
+                             record.unfinished,
+                             record.lost_ns,
+                             record.callback_ns,
+                             record.worker_ns,
+                             record.memory_bytes,
+                             time.span_ns(),
+                             record.published_ns - record.started_ns};
   if (!sane(counts, sizeof(counts) / sizeof(counts[0]))) return "count";
   if (!sane(record.gemm_ns, kPrecisions)) return "gemm_ns";
   if (!sane(record.collective_ns, kCollectives)) return "collective_ns";

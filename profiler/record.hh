@@ -73,12 +73,12 @@ const char* cupti_call_name(CuptiCall call);
 inline constexpr int32_t kHung = -2;
 
 enum RecordFlags : uint32_t {
-  kFinished = 1,          // the process's last word: nothing is missing after published_ns
-  kPrimary = 2,           // carries the process-wide fields (losses, cost, state)
-  kDroppedUnknown = 4,    // CUPTI would not say how many records it dropped
-  kDeviceKnown = 8,       // device_name, uuid, ... are filled
-  kFlushFailed = 16,      // the flush at exit failed or hung: the tail may be missing
-  kInCupti = 32,          // inside a CUPTI call that may hang: what came after is not known
+  kFinished = 1,        // the process's last word: nothing is missing after published_ns
+  kPrimary = 2,         // carries the process-wide fields (losses, cost, state)
+  kDroppedUnknown = 4,  // CUPTI would not say how many records it dropped
+  kDeviceKnown = 8,     // device_name, uuid, ... are filled
+  kFlushFailed = 16,    // the flush at exit failed or hung: the tail may be missing
+  kInCupti = 32,        // inside a CUPTI call that may hang: what came after is not known
 };
 
 struct Record {
@@ -110,27 +110,27 @@ struct Record {
   TimeSums time;
   uint64_t compute_kernels = 0;
   uint64_t communication_kernels = 0;
-  uint64_t copies = 0;  // memcpy, peer copies and memset
-  uint64_t gemm_ns[kPrecisions] = {};          // kernel time of GEMMs by input precision
-  uint64_t collective_ns[kCollectives] = {};   // kernel time by collective
+  uint64_t copies = 0;                        // memcpy, peer copies and memset
+  uint64_t gemm_ns[kPrecisions] = {};         // kernel time of GEMMs by input precision
+  uint64_t collective_ns[kCollectives] = {};  // kernel time by collective
   uint64_t collective_count[kCollectives] = {};
 
   // What was kept out of `time`, in records.
-  uint64_t zero_times = 0;  // start or end was 0: CUPTI lost the time stamps
-  uint64_t reversed = 0;    // end < start
-  uint64_t implausible = 0; // before the process or after now
-  uint64_t late = 0;        // came after its time had been folded
-  uint64_t late_ns = 0;     // time of the late ones, and of the unfinished ones up to the end
+  uint64_t zero_times = 0;   // start or end was 0: CUPTI lost the time stamps
+  uint64_t reversed = 0;     // end < start
+  uint64_t implausible = 0;  // before the process or after now
+  uint64_t late = 0;         // came after its time had been folded
+  uint64_t late_ns = 0;      // time of the late ones, and of the unfinished ones up to the end
 
   // What was not observed (primary record only).
-  uint64_t dropped = 0;    // records that CUPTI had no buffer for
-  uint64_t unfinished = 0; // kernels still running at the last flush
-  uint64_t lost_ns = 0;    // time in which records were dropped or another profiler had its turn
+  uint64_t dropped = 0;     // records that CUPTI had no buffer for
+  uint64_t unfinished = 0;  // kernels still running at the last flush
+  uint64_t lost_ns = 0;     // time in which records were dropped or another profiler had its turn
 
   // Own cost (primary record only).
-  uint64_t callback_ns = 0;  // spent in the application's or CUPTI's threads
-  uint64_t worker_ns = 0;    // CPU time of our own thread
-  uint64_t memory_bytes = 0; // mapped for buffers and the timelines
+  uint64_t callback_ns = 0;   // spent in the application's or CUPTI's threads
+  uint64_t worker_ns = 0;     // CPU time of our own thread
+  uint64_t memory_bytes = 0;  // mapped for buffers and the timelines
 
   uint64_t checksum = 0;  // record_checksum() of all bytes before
 };

@@ -81,6 +81,17 @@ $(PROFILER_LIB): $(INJECTED_OBJ) profiler/exports.map
 
 $(PROFILER_A): $(PROFILER_OBJ)
 
+# --- mfu-analyze: traces, by the injected library's own timeline and kernel classes
+
+ANALYZE := $(B)/mfu-analyze
+ANALYZE_OBJ := $(patsubst %,$(B)/obj/profiler/%.o,analysis analysis_html analysis_json analysis_table \
+  byte_source collective_skew json_events json_scanner microseconds nsys_reader sorted_spill \
+  trace_figures trace_head trace_reader)
+ANALYZE_LIBS := -lsimdjson -lsqlite3 -lz
+
+$(ANALYZE): $(B)/obj/profiler/mfu_analyze.o $(ANALYZE_OBJ) $(PROFILER_A)
+	$(call say,LD,$@)$(CXX) $(LDFLAGS) -o $@ $^ $(ANALYZE_LIBS) -lboost_program_options
+
 # --- plugin/
 
 PLUGIN_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,comment comment_field comment_parse comment_text \
@@ -129,6 +140,11 @@ $(B)/tests/unit/report_test: $(patsubst %,$(B)/obj/plugin/%.o,job_list job_repor
 $(B)/tests/unit/peer_test: $(B)/obj/plugin/peer.o
 $(B)/tests/unit/peer_test: LDLIBS := -lmunge
 
+ANALYZE_TESTS := $(addprefix $(B)/tests/unit/,analyze_test hta_difference_test trace_figures_test \
+  trace_reader_test traces_test)
+$(ANALYZE_TESTS): $(ANALYZE_OBJ)
+$(ANALYZE_TESTS): LDLIBS := $(ANALYZE_LIBS)
+
 # --- common rules
 
 $(B)/obj/%.o: %.cc config.mk
@@ -138,7 +154,7 @@ $(B)/obj/%.o: %.cc config.mk
 %.a:
 	$(call say,AR,$@)rm -f $@; $(AR) rcs $@ $^
 
-PRODUCTS := $(PROFILER_LIB) $(SPANK) $(COLLECTOR) $(REPORT)
+PRODUCTS := $(PROFILER_LIB) $(SPANK) $(COLLECTOR) $(REPORT) $(ANALYZE)
 all: $(PRODUCTS)
 
 run-demo: $(PRODUCTS) $(FAKES)
@@ -155,7 +171,7 @@ install: $(PRODUCTS)
 	install -d $(DESTDIR)$(plugindir) $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1 \
 	  $(DESTDIR)$(mandir)/man5 $(DESTDIR)$(mandir)/man8 $(DESTDIR)$(docdir)/examples
 	install -m 0755 $(PROFILER_LIB) $(SPANK) $(COLLECTOR) $(DESTDIR)$(plugindir)
-	install -m 0755 $(REPORT) $(DESTDIR)$(bindir)
+	install -m 0755 $(REPORT) $(ANALYZE) $(DESTDIR)$(bindir)
 	install -m 0644 man/*.1 $(DESTDIR)$(mandir)/man1
 	install -m 0644 man/*.5 $(DESTDIR)$(mandir)/man5
 	install -m 0644 man/*.8 $(DESTDIR)$(mandir)/man8
@@ -165,13 +181,20 @@ install: $(PRODUCTS)
 # --- for developers
 
 SOURCES := $(wildcard plugin/*.cc plugin/*.hh profiler/*.cc profiler/*.hh profiler/*.h tests/unit/*.cc \
-  tests/fake/*.cc tests/fake/*.hh)
+  tests/fake/*.cc tests/fake/*.hh tests/fuzz/*.cc)
 format:
 	clang-format -i $(SOURCES)
 lint:
 	clang-format --dry-run -Werror $(SOURCES)
 	$(MANDOC) -Tlint -Wwarning man/*.[158]
 	tests/floors
+FUZZ := $(B)/fuzz/trace_reader
+$(FUZZ): tests/fuzz/trace_reader_fuzz.cc $(patsubst $(B)/obj/%.o,%.cc,$(ANALYZE_OBJ) $(PROFILER_OBJ))
+	@mkdir -p $(@D)
+	$(call say,FUZZ,$@)clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined \
+	  -fno-sanitize-recover=undefined $(CPPFLAGS) -o $@ $^ $(ANALYZE_LIBS)
+.PHONY: fuzz lint format tidy
+fuzz: $(FUZZ)
 tidy:
 	clang-tidy --quiet $(filter %.cc,$(SOURCES)) -- -std=c++20 $(CPPFLAGS) $(CUDA_CPPFLAGS)
 

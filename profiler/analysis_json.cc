@@ -1,0 +1,159 @@
+// mfu-analyze's JSON: every figure, times in integer nanoseconds.
+#include <nlohmann/json.hpp>
+
+#include "profiler/analysis.hh"
+
+namespace mfu {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class Value>
+Json known(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json();
+}
+Json known(const std::string& text) {
+  return text.empty() ? Json() : Json(text);
+}
+
+Json counted(const CountedTime& time) {
+  return {{"count", time.count}, {"sum_ns", time.ns}};
+}
+
+Json sums_of(const Attribution& sums) {
+  const TimeSums& time = sums.time;
+  Json json = {{"span_ns", time.span_ns()},
+               {"busy_ns", time.busy_ns()},
+               {"idle_ns", time.idle_ns()},
+               {"compute_ns", time.compute_ns()},
+               {"communication_ns", sums.communication_ns()},
+               {"exposed_communication_ns", time.exposed_communication_ns()},
+               {"overlapped_communication_ns", time.overlapped_communication_ns()},
+               {"memory_ns", sums.memory_ns()},
+               {"exposed_memory_ns", time.exposed_memory_ns()}};
+  static constexpr const char* kParts[] = {nullptr, "C", "N", "CN", "M", "CM", "NM", "CNM"};
+  for (int mask = 1; mask < kMasks; ++mask) {
+    json["partition_ns"][kParts[mask]] = time.partition_ns[mask];
+  }
+  json["classes"] = {{"compute", counted(sums.compute)},
+                     {"communication", counted(sums.communication)},
+                     {"memory", counted(sums.memory)}};
+  json["collectives"] = Json::object();
+  for (int i = 0; i < kCollectives; ++i) {
+    if (sums.collectives[i].count == 0) continue;
+    json["collectives"][collective_name(static_cast<Collective>(i))] = counted(sums.collectives[i]);
+  }
+  json["gemm_ns"] = Json::object();
+  for (int i = 0; i < kPrecisions; ++i) {
+    if (sums.gemm_ns[i] == 0) continue;
+    json["gemm_ns"][precision_name(static_cast<Precision>(i))] = sums.gemm_ns[i];
+  }
+  json["late"] = sums.late;
+  return json;
+}
+
+Json kernels_of(const std::vector<KernelFigures>& kernels) {
+  Json list = Json::array();
+  for (const KernelFigures& kernel : kernels) {
+    Json json = {{"name", kernel.name},
+                 {"class", kernel.kind.communication ? "communication" : "compute"}};
+    if (kernel.kind.communication) json["collective"] = collective_name(kernel.kind.collective);
+    if (kernel.kind.gemm) json["gemm"] = precision_name(kernel.kind.precision);
+    json["count"] = kernel.time.count;
+    json["sum_ns"] = kernel.time.ns;
+    json["longest_ns"] = kernel.longest_ns;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json file_of(const TraceFigures& file) {
+  Json json = {{"file", file.path}, {"partial", file.partial}};
+  if (file.partial) json["error"] = file.error;
+  json["rank"] = known(file.head.rank);
+  json["world_size"] = known(file.head.world_size);
+  json["backend"] = known(file.head.backend);
+  json["nccl_version"] = known(file.head.nccl_version);
+  json["base_time_ns"] = known(file.head.base_time_ns);
+  json["operations"] = file.operations;
+  json["kernels"] = file.kernel_count;
+  json["streams"] = file.streams;
+  json["launches"] = file.launches;
+  json["uncorrelated"] = file.launches_known ? Json(file.uncorrelated) : Json();
+  json["launches_without_kernel"] = file.launches_without_kernel;
+  json["kernels_before_launch"] = file.kernels_before_launch;
+  json["kept_out"] = {{"invalid", file.invalid}, {"untimed", file.untimed}};
+  json["zero_durations"] = file.zero;
+  json["negative_durations"] = file.reversed;
+  json["gpu_step_marks"] = file.gpu_step_marks;
+  json["devices"] = Json::array();
+  for (const DeviceFigures& device : file.devices) {
+    Json one = {{"device", device.device}};
+    if (device.process != 0) one["process"] = device.process & 0xffffff;
+    auto named = file.head.gpus.find(device.device);
+    one["name"] = named == file.head.gpus.end() ? Json() : Json(named->second);
+    one["start_ns"] = device.start_ns;
+    one.update(sums_of(device.sums));
+    json["devices"].push_back(std::move(one));
+  }
+  json["steps"] = Json::array();
+  for (const StepFigures& step : file.steps) {
+    Json one = {{"step", step.name},
+                {"cpu_start_ns", step.start_ns},
+                {"cpu_duration_ns", step.duration_ns},
+                {"operations", step.operations}};
+    one["by_launch"] = step.operations == 0 ? Json() : sums_of(step.sums);
+    json["steps"].push_back(std::move(one));
+  }
+  json["unlisted_steps"] = file.unlisted_steps;
+  json["top_kernels"] = kernels_of(file.kernels);
+  json["unlisted_kernels"] = file.unlisted_kernels;
+  return json;
+}
+
+Json skew_of(const Analysis& analysis) {
+  if (!analysis.has_skew()) return {};
+  const SkewFigures& skew = analysis.skew_figures();
+  Json json = {{"groups", skew.groups},
+               {"aligned_groups", skew.aligned_groups},
+               {"aligned_collectives", skew.aligned},
+               {"transfer_ns", skew.transfer_ns}};
+  json["start_spread_ns"] = {{"median", skew.start_spread.median_ns},
+                             {"largest", skew.start_spread.largest_ns}};
+  json["end_spread_ns"] = {{"median", skew.end_spread.median_ns},
+                           {"largest", skew.end_spread.largest_ns}};
+  json["ranks"] = Json::array();
+  for (size_t i = 0; i < analysis.rows().size(); ++i) {
+    auto found = skew.participants.find(analysis.participant_of(i));
+    if (found == skew.participants.end()) continue;
+    const SkewFigures::Participant& rank = found->second;
+    json["ranks"].push_back({{"rank", analysis.rows()[i].label},
+                             {"device", analysis.rows()[i].device->device},
+                             {"collectives", rank.collectives},
+                             {"wait_ns", rank.wait_ns},
+                             {"last", rank.last},
+                             {"caused_ns", rank.caused_ns}});
+  }
+  json["slowest"] = skew.has_slowest ? Json(analysis.row_of(skew.slowest).label) : Json();
+  return json;
+}
+
+}  // namespace
+
+void write_json(std::ostream& out, const Analysis& analysis) {
+  Json json = {{"mfu-analyze", MFU_VERSION},
+               {"partial", analysis.partial()},
+               {"errors", analysis.errors()},
+               {"notes", analysis.notes()},
+               {"gpus", analysis.rows().size()},
+               {"total", sums_of(analysis.total())},
+               {"top_kernels", kernels_of(analysis.kernels())},
+               {"other_kernels", counted(analysis.other_kernels().time)},
+               {"stragglers", skew_of(analysis)}};
+  json["files"] = Json::array();
+  for (const TraceFigures& file : analysis.files()) json["files"].push_back(file_of(file));
+  // A path need not be UTF-8.
+  out << json.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+}  // namespace mfu

@@ -1,0 +1,255 @@
+// mfu-analyze's table: 100 columns.
+#include <algorithm>
+#include <cstdio>
+
+#include "profiler/analysis.hh"
+
+namespace mfu {
+namespace {
+
+constexpr size_t kWidth = 100;
+constexpr size_t kMostRows = 64;  // of a table over ranks or steps; --json has all
+
+template <class... Arguments>
+std::string format(const char* pattern, Arguments... arguments) {
+  char text[256];
+  std::snprintf(text, sizeof(text), pattern, arguments...);
+  return text;
+}
+
+// Four digits and a unit.
+std::string duration(uint64_t ns) {
+  static constexpr std::pair<double, const char*> kUnits[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}};
+  for (const auto& [size, unit] : kUnits) {
+    const double value = static_cast<double>(ns) / size;
+    if (value < 0.9995) continue;
+    return format(value < 9.9995 ? "%.3f %s" : value < 99.995 ? "%.2f %s" : "%.1f %s", value, unit);
+  }
+  return format("%llu ns", static_cast<unsigned long long>(ns));
+}
+
+std::string share(uint64_t part, uint64_t whole) {
+  if (whole == 0) return "-";
+  return format("%.1f%%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
+
+std::string number(uint64_t value) {
+  return std::to_string(value);
+}
+
+std::string printable(std::string text, size_t width) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
+  }
+  if (text.size() > width) text = "..." + text.substr(text.size() - (width - 3));
+  return text;
+}
+
+// Columns as wide as their widest cell: the first is left-aligned, so are the last `left`, the
+// others to the right.
+class Columns {
+ public:
+  explicit Columns(std::vector<std::string> head, size_t left = 0) : left_(left) {
+    rows_.push_back(std::move(head));
+  }
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  void write(std::ostream& out) const {
+    std::vector<size_t> widths(rows_[0].size());
+    for (const auto& row : rows_) {
+      for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    }
+    for (const auto& row : rows_) {
+      std::string line = " ";
+      for (size_t i = 0; i < row.size(); ++i) {
+        const std::string blank(widths[i] - row[i].size(), ' ');
+        const bool left = i == 0 || i + left_ >= row.size();
+        line += (i == 0 ? " " : "  ") + (left ? row[i] + blank : blank + row[i]);
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      out << line << '\n';
+    }
+  }
+
+ private:
+  size_t left_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::vector<std::string> time_cells(const Attribution& sums) {
+  const TimeSums& time = sums.time;
+  const uint64_t span = time.span_ns();
+  return {duration(span),
+          share(time.compute_ns(), span),
+          share(time.exposed_communication_ns(), span),
+          share(time.overlapped_communication_ns(), span),
+          share(time.exposed_memory_ns(), span),
+          share(time.idle_ns(), span)};
+}
+
+void append(std::vector<std::string>* cells, std::vector<std::string> more) {
+  cells->insert(cells->end(), more.begin(), more.end());
+}
+
+void write_title(std::ostream& out, const Analysis& analysis) {
+  std::string gpus;
+  for (const TraceFigures& file : analysis.files()) {
+    for (const DeviceFigures& device : file.devices) {
+      auto named = file.head.gpus.find(device.device);
+      if (named != file.head.gpus.end() && gpus.find(named->second) == gpus.npos) {
+        gpus += (gpus.empty() ? "" : ", ") + named->second;
+      }
+    }
+  }
+  const size_t files = analysis.files().size();
+  const size_t devices = analysis.rows().size();
+  out << files << (files == 1 ? " trace, " : " traces, ") << devices
+      << (devices == 1 ? " GPU" : " GPUs");
+  if (!gpus.empty()) out << " (" << printable(gpus, 60) << ")";
+  if (analysis.partial()) out << "  -- PARTIAL, see the notes";
+  out << '\n';
+}
+
+void write_time(std::ostream& out, const Analysis& analysis) {
+  out << "\nGPU time, of each GPU's span from the first start to the last end\n";
+  Columns table({"rank", "gpu", "span", "compute", "comm", "comm+comp", "memory", "idle", "kernels",
+                 "copies"});
+  const auto& rows = analysis.rows();
+  for (size_t i = 0; i < std::min(rows.size(), kMostRows); ++i) {
+    const Attribution& sums = rows[i].device->sums;
+    std::vector<std::string> cells = {printable(rows[i].label, 20),
+                                      number(static_cast<uint64_t>(rows[i].device->device))};
+    append(&cells, time_cells(sums));
+    append(&cells,
+           {number(sums.compute.count + sums.communication.count), number(sums.memory.count)});
+    table.add(std::move(cells));
+  }
+  if (rows.size() > 1) {
+    const Attribution& sums = analysis.total();
+    std::vector<std::string> cells = {"all", number(rows.size())};
+    append(&cells, time_cells(sums));
+    append(&cells,
+           {number(sums.compute.count + sums.communication.count), number(sums.memory.count)});
+    table.add(std::move(cells));
+  }
+  table.write(out);
+  if (rows.size() > kMostRows) {
+    out << "  (" << rows.size() - kMostRows << " more; --json has all)\n";
+  }
+  out << "  comm: communication not covered by compute; comm+comp: covered; memory: copies covered"
+         " by neither\n";
+}
+
+void write_steps(std::ostream& out, const Analysis& analysis) {
+  const std::vector<MergedStep> steps = merged_steps(analysis.files());
+  if (steps.empty()) return;
+  const bool ranks = std::any_of(steps.begin(), steps.end(),
+                                 [](const MergedStep& step) { return step.files > 1; });
+  out << "\nSteps: what was launched in each" << (ranks ? ", averaged over ranks\n" : "\n");
+  std::vector<std::string> head = {"step",      "span",   "compute", "comm",
+                                   "comm+comp", "memory", "idle"};
+  if (ranks) append(&head, {"ranks", "shortest", "longest"});
+  Columns table(std::move(head));
+  for (size_t i = 0; i < std::min(steps.size(), kMostRows); ++i) {
+    const MergedStep& step = steps[i];
+    std::vector<std::string> cells = {printable(step.name, 24)};
+    append(&cells, time_cells(step.sums));
+    cells[1] = duration(step.sums.time.span_ns() / step.files);
+    if (ranks) {
+      append(&cells, {number(step.files), duration(step.shortest_ns), duration(step.longest_ns)});
+    }
+    table.add(std::move(cells));
+  }
+  table.write(out);
+  if (steps.size() > kMostRows) {
+    out << "  (" << steps.size() - kMostRows << " more; --json has all)\n";
+  }
+}
+
+void write_collectives(std::ostream& out, const Attribution& total) {
+  if (total.communication.count == 0) return;
+  out << "\nCollectives (kernel time, concurrent ones counted twice)\n";
+  Columns table({"collective", "time", "of comm", "calls", "mean"});
+  for (int i = 0; i < kCollectives; ++i) {
+    const CountedTime& time = total.collectives[i];
+    if (time.count == 0) continue;
+    table.add({collective_name(static_cast<Collective>(i)), duration(time.ns),
+               share(time.ns, total.communication.ns), number(time.count),
+               duration(time.ns / time.count)});
+  }
+  table.write(out);
+}
+
+void write_kernels(std::ostream& out, const Analysis& analysis) {
+  if (analysis.kernels().empty()) return;
+  const uint64_t whole = analysis.total().compute.ns + analysis.total().communication.ns;
+  out << "\nKernels by time, " << analysis.kernels().size() << " of " << analysis.kernel_names()
+      << " names\n";
+  Columns table({"time", "share", "calls", "mean", "kind", ""}, 2);
+  for (const KernelFigures& kernel : analysis.kernels()) {
+    table.add({duration(kernel.time.ns), share(kernel.time.ns, whole), number(kernel.time.count),
+               duration(kernel.time.ns / kernel.time.count), kind_name(kernel.kind),
+               short_kernel_name(kernel.name, 47)});
+  }
+  if (analysis.other_kernels().time.count > 0) {
+    const CountedTime& time = analysis.other_kernels().time;
+    table.add({duration(time.ns), share(time.ns, whole), number(time.count),
+               duration(time.ns / time.count), "", "(all others)"});
+  }
+  table.write(out);
+}
+
+void write_skew(std::ostream& out, const Analysis& analysis) {
+  if (!analysis.has_skew() || analysis.skew_figures().aligned == 0) return;
+  const SkewFigures& skew = analysis.skew_figures();
+  out << "\nStragglers: " << skew.aligned << " collectives aligned over ranks. Transfer "
+      << duration(skew.transfer_ns) << " (their shortest instances);\n"
+      << "  what a rank spends beyond that is waiting for the last one\n";
+  Columns table({"rank", "collectives", "waiting", "came last", "others waited for it"});
+  const auto& rows = analysis.rows();
+  for (size_t i = 0; i < std::min(rows.size(), kMostRows); ++i) {
+    auto found = skew.participants.find(analysis.participant_of(i));
+    if (found == skew.participants.end()) continue;
+    table.add({printable(rows[i].label, 20), number(found->second.collectives),
+               duration(found->second.wait_ns), number(found->second.last),
+               duration(found->second.caused_ns)});
+  }
+  table.write(out);
+  if (skew.has_slowest) {
+    const SkewFigures::Participant& slowest = skew.participants.at(skew.slowest);
+    out << "  slowest: " << printable(analysis.row_of(skew.slowest).label, 40) << ", last at "
+        << slowest.last << " of " << skew.aligned << " collectives; the others waited "
+        << duration(slowest.caused_ns) << " for it, all ranks together\n";
+  }
+  out << "  starts are spread by " << duration(skew.start_spread.median_ns) << " (median), ends by "
+      << duration(skew.end_spread.median_ns) << ", as far as the ranks' clocks agree\n";
+}
+
+}  // namespace
+
+void write_table(std::ostream& out, const Analysis& analysis) {
+  write_title(out, analysis);
+  if (!analysis.rows().empty()) {
+    write_time(out, analysis);
+    write_steps(out, analysis);
+    write_collectives(out, analysis.total());
+    write_skew(out, analysis);
+    write_kernels(out, analysis);
+  }
+  const std::vector<std::string> notes = analysis.notes();
+  if (notes.empty()) return;
+  out << "\nNotes\n";
+  for (size_t i = 0; i < std::min(notes.size(), kMostRows); ++i) {
+    std::string note = "  " + printable(notes[i], 1000);
+    // Folded at blanks.
+    while (note.size() > kWidth) {
+      const size_t blank = note.rfind(' ', kWidth);
+      if (blank == note.npos || blank <= 4) break;
+      out << note.substr(0, blank) << '\n';
+      note = "    " + note.substr(blank + 1);
+    }
+    out << note << '\n';
+  }
+  if (notes.size() > kMostRows) out << "  (" << notes.size() - kMostRows << " more)\n";
+}
+
+}  // namespace mfu

@@ -18,8 +18,9 @@ say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
 BOOTSTRAP := demo check packages clean distclean help
 .PHONY: all $(BOOTSTRAP) install run-demo run-check floors lint tidy format
 
+# All processors, unless -j says otherwise.
 demo check: packages
-	+$(Q)$(MAKE) --no-print-directory run-$@
+	+$(Q)$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$$(nproc)) run-$@
 
 packages:
 	$(Q)./install-packages

@@ -175,7 +175,7 @@ void take_one(const cupti::Activity& activity, uint64_t now_ns) {
   } else {
     ++record.copies;
   }
-  if (duration_ns != 0) device->timeline->add(activity.start_ns, activity.end_ns, mask);
+  device->timeline->add(activity.start_ns, activity.end_ns, mask);
 }
 
 // Needs the lock, or to be alone.

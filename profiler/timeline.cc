@@ -55,6 +55,8 @@ void Timeline::add(uint64_t start_ns, uint64_t end_ns, ActivityMask mask) {
   if (folded_.span_end_ns == 0) folded_.span_start_ns = start_ns;
   folded_.span_start_ns = std::min(folded_.span_start_ns, start_ns);
   folded_.span_end_ns = std::max(folded_.span_end_ns, end_ns);
+  // Takes no time, yet the span reaches to it.
+  if (start_ns == end_ns) return;
   if (end_ns <= horizon_ns_) {  // wholly late: nothing to keep, so no reason to fold
     ++late_;
     late_ns_ += end_ns - start_ns;

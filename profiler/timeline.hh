@@ -55,7 +55,7 @@ class Timeline {
   // `storage` holds 2 * capacity intervals and outlives the timeline. capacity >= 8.
   Timeline(Interval* storage, size_t capacity) : pending_(storage), capacity_(capacity) {}
 
-  // start_ns < end_ns is the caller's duty (see kernel records' sanity checks).
+  // start_ns <= end_ns is the caller's duty (see kernel records' sanity checks).
   void add(uint64_t start_ns, uint64_t end_ns, ActivityMask mask);
 
   // The sums of everything added so far, the waiting intervals included. Sorts what waits.

@@ -106,6 +106,15 @@ TEST(Timeline, touching_intervals_leave_no_gap_and_do_not_overlap) {
   EXPECT_EQ(sums.idle_ns(), 0u);
 }
 
+TEST(Timeline, intervals_without_length_only_reach) {
+  TimeSums sums =
+      sums_of({{20, 30, kCompute}, {10, 10, kMemory}, {25, 25, kMemory}, {45, 45, kMemory}});
+  EXPECT_EQ(sums.span_start_ns, 10u);
+  EXPECT_EQ(sums.span_end_ns, 45u);
+  EXPECT_EQ(sums.busy_ns(), 10u);
+  EXPECT_EQ(sums_of({{10, 10, kCompute}, {20, 20, kCompute}}).idle_ns(), 10u);
+}
+
 TEST(Timeline, a_union_never_a_sum) {
   TimeSums sums = sums_of({{10, 100, kCompute}, {20, 30, kCompute}, {10, 100, kCompute}});
   EXPECT_EQ(sums.compute_ns(), 90u);

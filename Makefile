@@ -2,6 +2,7 @@
 #   make            everything            make check    all tests
 #   make demo       the main job, end to end, on a private Slurm cluster
 #   make install    DESTDIR and configure's directories apply
+#   make bench      speeds, on the screen and in BENCHMARKS.md; judges nothing
 #   V=1 shows the commands, SAN=address,undefined (or thread) builds with sanitizers in build-SAN/
 
 .DEFAULT_GOAL := all
@@ -16,7 +17,7 @@ say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
 # demo and check must work on a machine that has nothing but the compiler and the CUDA Toolkit: they
 # install what is missing before anything reads config.mk.
 BOOTSTRAP := demo check packages clean distclean help
-.PHONY: all $(BOOTSTRAP) install run-demo run-check floors lint tidy format
+.PHONY: all $(BOOTSTRAP) install run-demo run-check bench floors lint tidy format
 
 # All processors, unless -j says otherwise.
 demo check: packages
@@ -32,7 +33,7 @@ distclean: clean
 	rm -rf configure config.mk config.log config.status autom4te.cache
 
 help:
-	@sed -n '2,7s/^# //p' Makefile
+	@sed -n '2,8s/^# //p' Makefile
 
 ifneq ($(filter-out $(BOOTSTRAP),$(or $(MAKECMDGOALS),all)),)
 include config.mk
@@ -146,6 +147,8 @@ ANALYZE_TESTS := $(addprefix $(B)/tests/unit/,analyze_test hta_difference_test t
 $(ANALYZE_TESTS): $(ANALYZE_OBJ)
 $(ANALYZE_TESTS): LDLIBS := $(ANALYZE_LIBS)
 
+include tests/bench/bench.mk
+
 # --- common rules
 
 $(B)/obj/%.o: %.cc config.mk
@@ -182,7 +185,7 @@ install: $(PRODUCTS)
 # --- for developers
 
 SOURCES := $(wildcard plugin/*.cc plugin/*.hh profiler/*.cc profiler/*.hh profiler/*.h tests/unit/*.cc \
-  tests/fake/*.cc tests/fake/*.hh tests/fuzz/*.cc)
+  tests/fake/*.cc tests/fake/*.hh tests/fuzz/*.cc tests/bench/*.cc tests/bench/*.hh)
 format:
 	clang-format -i $(SOURCES)
 lint:

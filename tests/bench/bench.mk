@@ -1,0 +1,29 @@
+# Benchmarks: they print speeds and judge nothing. Included by the top Makefile. `make bench` runs them on the very
+# objects that the products are made of and writes BENCHMARKS.md.
+
+BENCH_DIR := $(B)/tests/bench
+BENCH_OBJ := $(B)/obj/tests/bench
+BENCHES := $(addprefix $(BENCH_DIR)/,profiler_bench plugin_bench analyze_bench)
+
+$(BENCH_OBJ)/%.o: override CPPFLAGS += $(CUDA_CPPFLAGS) -DREAL_CUPTI_PATH='"$(REAL_CUPTI)"' -DBUILD_FOLDER='"$(B)"'
+
+$(BENCH_DIR)/libcupti.so.13: $(BENCH_OBJ)/cupti_forward.o
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CXX) $(LDFLAGS) -shared -Wl,-z,defs -o $@ $^ -ldl
+
+# Injected objects ask for libdl and libpthread by name.
+$(BENCH_DIR)/profiler_bench: $(addprefix $(BENCH_OBJ)/,profiler_bench.o activity_feed.o) \
+  $(filter-out %/profiler.o,$(INJECTED_OBJ)) | $(BENCH_DIR)/libcupti.so.13
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CXX) $(LDFLAGS) -o $@ $^ -lbenchmark -l:libdl.so.2 -l:libpthread.so.0
+
+$(BENCH_DIR)/plugin_bench: $(BENCH_OBJ)/plugin_bench.o $(PLUGIN_A) $(PROFILER_A)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CXX) $(LDFLAGS) -o $@ $^ -lbenchmark -lpthread
+
+$(BENCH_DIR)/analyze_bench: $(addprefix $(BENCH_OBJ)/,analyze_bench.o trace_writer.o) | $(ANALYZE)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CXX) $(LDFLAGS) -o $@ $^ -lbenchmark -lpthread
+
+bench: $(BENCHES)
+	$(Q)tests/bench/run $(B)

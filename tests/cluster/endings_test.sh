@@ -6,10 +6,8 @@ mfu_up update=10
 
 # --- a normal end
 
-truth_flops() { truth model_flops "$@"; }
-
 train --ranks 2 --truth "$work/dry.%r" --rank 0 # the declared FLOPs of a rank, from a run outside of the cluster
-flops=$(($(truth_flops "$work/dry.0") * 2))
+flops=$(($(truth model_flops "$work/dry.0") * 2))
 srun -n2 --gpus-per-task=1 --job-name=normal --mfu-profile="flops=$flops" train --ranks 2 --truth "$work/normal.%r"
 is $? 0 'normal end: exit code 0'
 l=$(line "$(job_named normal)")

@@ -14,13 +14,22 @@ namespace {
 static_assert(offsetof(CUpti_ActivityKernel10, start) == 16);
 static_assert(offsetof(CUpti_ActivityKernel10, end) == 24);
 static_assert(offsetof(CUpti_ActivityKernel10, deviceId) == 40);
+static_assert(offsetof(CUpti_ActivityKernel10, streamId) == 48);
+static_assert(offsetof(CUpti_ActivityKernel10, gridX) == 52);
+static_assert(offsetof(CUpti_ActivityKernel10, correlationId) == 92);
 static_assert(offsetof(CUpti_ActivityKernel10, name) == 104);
 static_assert(offsetof(CUpti_ActivityMemcpy6, start) == 16);
 static_assert(offsetof(CUpti_ActivityMemcpy6, deviceId) == 32);
+static_assert(offsetof(CUpti_ActivityMemcpy6, streamId) == 40);
+static_assert(offsetof(CUpti_ActivityMemcpy6, correlationId) == 44);
 static_assert(offsetof(CUpti_ActivityMemcpyPtoP4, start) == 16);
 static_assert(offsetof(CUpti_ActivityMemcpyPtoP4, deviceId) == 32);
+static_assert(offsetof(CUpti_ActivityMemcpyPtoP4, streamId) == 40);
+static_assert(offsetof(CUpti_ActivityMemcpyPtoP4, correlationId) == 60);
 static_assert(offsetof(CUpti_ActivityMemset4, start) == 16);
 static_assert(offsetof(CUpti_ActivityMemset4, deviceId) == 32);
+static_assert(offsetof(CUpti_ActivityMemset4, streamId) == 40);
+static_assert(offsetof(CUpti_ActivityMemset4, correlationId) == 44);
 
 struct Functions {
   decltype(&cuptiGetVersion) get_version;
@@ -105,6 +114,11 @@ CUpti_ActivityKind cupti_kind(ActivityKind kind) {
   return CUPTI_ACTIVITY_KIND_INVALID;
 }
 
+template <typename Record>
+Activity copied(ActivityKind kind, const Record& record) {
+  return {kind, record.start, record.end, record.deviceId, record.streamId, record.correlationId};
+}
+
 void CUPTIAPI on_requested(uint8_t** buffer, size_t* size, size_t* max_records) {
   *max_records = 0;  // as many as fit
   client.requested(buffer, size);
@@ -187,26 +201,25 @@ bool next(uint8_t* buffer, size_t valid, void** cursor, Activity* out, int* resu
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
     case CUPTI_ACTIVITY_KIND_KERNEL: {
       auto* kernel = reinterpret_cast<const CUpti_ActivityKernel10*>(record);
-      *out = {ActivityKind::kKernel, kernel->start, kernel->end, kernel->deviceId, kernel->name};
+      *out = copied(ActivityKind::kKernel, *kernel);
+      out->grid[0] = static_cast<uint32_t>(kernel->gridX);
+      out->grid[1] = static_cast<uint32_t>(kernel->gridY);
+      out->grid[2] = static_cast<uint32_t>(kernel->gridZ);
+      out->name = kernel->name;
       return true;
     }
-    case CUPTI_ACTIVITY_KIND_MEMCPY: {
-      auto* copy = reinterpret_cast<const CUpti_ActivityMemcpy6*>(record);
-      *out = {ActivityKind::kMemcpy, copy->start, copy->end, copy->deviceId, nullptr};
+    case CUPTI_ACTIVITY_KIND_MEMCPY:
+      *out = copied(ActivityKind::kMemcpy, *reinterpret_cast<const CUpti_ActivityMemcpy6*>(record));
       return true;
-    }
-    case CUPTI_ACTIVITY_KIND_MEMCPY2: {
-      auto* copy = reinterpret_cast<const CUpti_ActivityMemcpyPtoP4*>(record);
-      *out = {ActivityKind::kMemcpyPeer, copy->start, copy->end, copy->deviceId, nullptr};
+    case CUPTI_ACTIVITY_KIND_MEMCPY2:
+      *out = copied(ActivityKind::kMemcpyPeer,
+                    *reinterpret_cast<const CUpti_ActivityMemcpyPtoP4*>(record));
       return true;
-    }
-    case CUPTI_ACTIVITY_KIND_MEMSET: {
-      auto* fill = reinterpret_cast<const CUpti_ActivityMemset4*>(record);
-      *out = {ActivityKind::kMemset, fill->start, fill->end, fill->deviceId, nullptr};
+    case CUPTI_ACTIVITY_KIND_MEMSET:
+      *out = copied(ActivityKind::kMemset, *reinterpret_cast<const CUpti_ActivityMemset4*>(record));
       return true;
-    }
     default:
-      *out = {ActivityKind::kOther, 0, 0, 0, nullptr};
+      *out = {ActivityKind::kOther};
       return true;
   }
 }

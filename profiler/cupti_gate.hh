@@ -28,8 +28,12 @@ struct Activity {
   ActivityKind kind;
   uint64_t start_ns;
   uint64_t end_ns;
-  uint32_t device;   // CUDA ordinal
-  const char* name;  // kernels only; CUPTI owns it
+  uint32_t device;  // CUDA ordinal
+  uint32_t stream;
+  uint32_t correlation;  // of the launching call; the kernels of one graph launch share it
+  // Kernels only.
+  uint32_t grid[3];
+  const char* name;  // CUPTI owns it
 };
 
 struct BufferCallbacks {

@@ -3,6 +3,7 @@
 #   make demo       the main job, end to end, on a private Slurm cluster
 #   make install    DESTDIR and configure's directories apply
 #   make bench      speeds, on the screen and in BENCHMARKS.md; judges nothing
+#   make check-sanitizers    unit tests, and the injected library under the fakes, with sanitizers
 #   V=1 shows the commands, SAN=address,undefined (or thread) builds with sanitizers in build-SAN/
 
 .DEFAULT_GOAL := all
@@ -16,8 +17,8 @@ say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
 
 # demo and check must work on a machine that has nothing but the compiler and the CUDA Toolkit: they
 # install what is missing before anything reads config.mk.
-BOOTSTRAP := demo check packages clean distclean help
-.PHONY: all $(BOOTSTRAP) install run-demo run-check bench floors lint tidy format
+BOOTSTRAP := demo check check-sanitizers packages clean distclean help
+.PHONY: all $(BOOTSTRAP) install run-demo run-check run-check-sanitizers bench floors lint tidy format
 
 # All processors, unless -j says otherwise.
 demo check: packages
@@ -33,7 +34,7 @@ distclean: clean
 	rm -rf configure config.mk config.log config.status autom4te.cache
 
 help:
-	@sed -n '2,8s/^# //p' Makefile
+	@sed -n '2,9s/^# //p' Makefile
 
 ifneq ($(filter-out $(BOOTSTRAP),$(or $(MAKECMDGOALS),all)),)
 include config.mk
@@ -49,26 +50,31 @@ config.mk: configure config.mk.in
 # --- flags
 
 WARN := -Wall -Wextra -Wshadow -Wno-missing-field-initializers $(if $(WERROR),-Werror)
-SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+# Undefined behaviour traps: its own reports would go to a stderr that nobody reads.
+SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
+  $(if $(findstring undefined,$(SAN)),-fsanitize-undefined-trap-on-error -fno-sanitize=vptr)
 CPPFLAGS += -I. -DMFU_VERSION='"$(PACKAGE_VERSION)"'
 CUDA_CPPFLAGS = -isystem $(CUDA)/include -isystem $(CUDA)/extras/CUPTI/include
-CXXFLAGS ?= -O2 -g
+# With sanitizers -O2 takes more than twice the time to compile.
+CXXFLAGS ?= $(if $(SAN),-O1 -g1,-O2 -g)
 override CXXFLAGS += -std=c++20 -fPIC -fvisibility=hidden $(WARN) $(SANFLAGS) -MMD -MP
 override LDFLAGS += $(SANFLAGS)
 
 # --- profiler/
 
 # Code that runs inside other people's processes: no C++ runtime, nothing newer than GLIBC_2.17
-# (profiler/glibc_floor.h), one exported symbol.
-INJECTED := activity_buffers cupti_gate cupti_session gemm_name kernel name_search peaks process_record \
-  profiler record timeline
+# (profiler/glibc_floor.h), and only the entry points that CUDA, NVTX and NCCL look for are exported.
+INJECTED := activity_buffers collection communicator_sums communicators cupti_gate cupti_library cupti_session \
+  device_activity gemm_name got_patch kernel loaded_object name_search name_table nccl_gate \
+  neighbour nvtx_gate peaks process_record profiler record record_clock steps timeline
 INJECTED_OBJ := $(INJECTED:%=$(B)/obj/injected/%.o)
 INJECTED_FLAGS := -O2 -g -std=c++20 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti \
   -fno-threadsafe-statics -fno-asynchronous-unwind-tables -fno-stack-protector -U_FORTIFY_SOURCE \
   -U_GLIBCXX_ASSERTIONS -include profiler/glibc_floor.h $(WARN) -MMD -MP
 PROFILER_LIB := $(B)/libmfu_profiler.so
 PROFILER_A := $(B)/libprofiler.a
-PROFILER_OBJ := $(patsubst %,$(B)/obj/profiler/%.o,gemm_name kernel name_search peaks record timeline)
+PROFILER_OBJ := $(patsubst %,$(B)/obj/profiler/%.o,communicator_sums communicators device_activity gemm_name kernel \
+  name_search name_table nccl_gate peaks record steps timeline)
 
 $(B)/obj/injected/%.o: profiler/%.cc config.mk
 	@mkdir -p $(@D)
@@ -76,10 +82,13 @@ $(B)/obj/injected/%.o: profiler/%.cc config.mk
 
 # Linked with the C driver: libstdc++ must not come in. The old names of dlopen and of pthread's
 # functions live in libdl and libpthread, hence both by name.
+INJECTED_LINK = $(CC) -shared -Wl,-z,defs -Wl,-z,now,-z,relro,-z,nodelete \
+  -Wl,--version-script=profiler/exports.map -Wl,--exclude-libs,ALL -Wl,--no-as-needed $(SANFLAGS)
+INJECTED_LIBS := -l:libdl.so.2 -l:libpthread.so.0
+
 $(PROFILER_LIB): $(INJECTED_OBJ) profiler/exports.map
-	$(call say,LD,$@)$(CC) -shared -Wl,-soname,libmfu_profiler.so -Wl,-z,defs -Wl,-z,now,-z,relro,-z,nodelete \
-	  -Wl,--version-script=profiler/exports.map -Wl,--exclude-libs,ALL -Wl,--no-as-needed $(SANFLAGS) \
-	  -o $@.new $(INJECTED_OBJ) -l:libdl.so.2 -l:libpthread.so.0 && mv $@.new $@
+	$(call say,LD,$@)$(INJECTED_LINK) -Wl,-soname,libmfu_profiler.so \
+	  -o $@.new $(INJECTED_OBJ) $(INJECTED_LIBS) && mv $@.new $@
 
 $(PROFILER_A): $(PROFILER_OBJ)
 
@@ -87,16 +96,16 @@ $(PROFILER_A): $(PROFILER_OBJ)
 
 ANALYZE := $(B)/mfu-analyze
 ANALYZE_OBJ := $(patsubst %,$(B)/obj/profiler/%.o,analysis analysis_html analysis_json analysis_table \
-  byte_source collective_skew json_events json_scanner microseconds nsys_reader sorted_spill \
+  byte_source collective_skew json_events json_scanner microseconds nsys_reader record_reader sorted_spill \
   trace_figures trace_head trace_reader)
-ANALYZE_LIBS := -lsimdjson -lsqlite3 -lz
+ANALYZE_LIBS := -lsimdjson -lsqlite3 -lisal
 
 $(ANALYZE): $(B)/obj/profiler/mfu_analyze.o $(ANALYZE_OBJ) $(PROFILER_A)
 	$(call say,LD,$@)$(CXX) $(LDFLAGS) -o $@ $^ $(ANALYZE_LIBS) -lboost_program_options
 
 # --- plugin/
 
-PLUGIN_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,comment comment_field comment_parse comment_text \
+PLUGIN_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,collective_spreads comment comment_field comment_parse comment_text \
   node_sums options spool step_cgroup step_plan step_report step_set)
 PLUGIN_A := $(B)/libplugin.a
 SPANK := $(B)/spank_mfu.so
@@ -142,12 +151,21 @@ $(B)/tests/unit/report_test: $(patsubst %,$(B)/obj/plugin/%.o,job_list job_repor
 $(B)/tests/unit/peer_test: $(B)/obj/plugin/peer.o
 $(B)/tests/unit/peer_test: LDLIBS := -lmunge
 
-ANALYZE_TESTS := $(addprefix $(B)/tests/unit/,analyze_test hta_difference_test trace_figures_test \
+ANALYZE_TESTS := $(addprefix $(B)/tests/unit/,analyze_test hta_difference_test nvtx_test trace_figures_test \
   trace_reader_test traces_test)
 $(ANALYZE_TESTS): $(ANALYZE_OBJ)
-$(ANALYZE_TESTS): LDLIBS := $(ANALYZE_LIBS)
+$(ANALYZE_TESTS): LDLIBS := $(ANALYZE_LIBS) -lz
+
+$(B)/tests/unit/steps_test: $(addprefix $(FAKE_OBJ)/,trace_events.o training_step.o)
+$(B)/tests/unit/steps_test: LDLIBS := -lsimdjson -lz
+# What NVTX loads in nvtx_test: the gate's own objects, and a way to ask them.
+$(B)/tests/unit/nvtx_test: | $(FAKE_DIR)/libnvtx_probe.so
+$(FAKE_DIR)/libnvtx_probe.so: $(FAKE_OBJ)/nvtx_probe.o $(patsubst %,$(B)/obj/injected/%.o,name_search nvtx_gate steps)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CXX) $(LDFLAGS) $(FAKE_LIBRARY_FLAGS) -o $@ $^
 
 include tests/bench/bench.mk
+include tests/sanitizers/sanitizers.mk
 
 # --- common rules
 
@@ -185,7 +203,7 @@ install: $(PRODUCTS)
 # --- for developers
 
 SOURCES := $(wildcard plugin/*.cc plugin/*.hh profiler/*.cc profiler/*.hh profiler/*.h tests/unit/*.cc \
-  tests/fake/*.cc tests/fake/*.hh tests/fuzz/*.cc tests/bench/*.cc tests/bench/*.hh)
+  tests/fake/*.cc tests/fake/*.hh tests/fuzz/*.cc tests/bench/*.cc tests/bench/*.hh tests/build/*.cc tests/sanitizers/*.cc)
 format:
 	clang-format -i $(SOURCES)
 lint:
@@ -200,6 +218,6 @@ $(FUZZ): tests/fuzz/trace_reader_fuzz.cc $(patsubst $(B)/obj/%.o,%.cc,$(ANALYZE_
 .PHONY: fuzz lint format tidy
 fuzz: $(FUZZ)
 tidy:
-	clang-tidy --quiet $(filter %.cc,$(SOURCES)) -- -std=c++20 $(CPPFLAGS) $(CUDA_CPPFLAGS)
+	clang-tidy --quiet $(filter-out tests/build/%,$(filter %.cc,$(SOURCES))) -- -std=c++20 $(CPPFLAGS) $(CUDA_CPPFLAGS)
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <syslog.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,12 +36,6 @@ constexpr int kSendMs = 1500;
 constexpr auto kOthersWait = seconds(8);
 constexpr size_t kFieldLimit = 60000;   // MySQL TEXT, less what slurmdbd may add
 constexpr size_t kCommentLimit = 1024;  // slurmctld's, of the user's comment
-
-uint64_t wall_clock_ns() {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
 
 milliseconds jitter(int most_ms) {
   static std::minstd_rand generator(static_cast<unsigned>(getpid()));
@@ -92,7 +85,7 @@ NodeSums Collector::sum_node(bool last) {
   for (const Record& record : found.records) {
     last_record_ns_ = std::max(last_record_ns_, std::min(record.published_ns, sums.until_ns));
   }
-  add_records(found.records, sums.until_ns, &sums);
+  own_spreads_ = add_records(found.records, sums.until_ns, &sums);
   if (found.broken != 0) report("%u files in the record folder are no records", found.broken);
   return sums;
 }
@@ -113,7 +106,8 @@ void Collector::node_ended(uint32_t failed_tasks) {
   if (ended_) return;
   ended_ = true;
   failed_tasks_ = failed_tasks;
-  nodes_[plan_.node_id] = sum_node(true);
+  const NodeSums sums = sum_node(true);
+  take_node(sums, own_spreads_);
 }
 
 void Collector::read_link() {
@@ -133,9 +127,16 @@ void Collector::read_link() {
   }
 }
 
+// A last word may come twice; its collectives count once.
+void Collector::take_node(const NodeSums& sums, const CollectiveSpreads& spreads) {
+  NodeSums& known = nodes_[sums.node_id];
+  if (known.last == 0 && sums.last != 0) spreads_.add(spreads);
+  known = sums;
+}
+
 // True: the peer need not wait. The last node's last word waits for the line to be written.
-bool Collector::take_peer(const NodeSums& sums) {
-  nodes_[sums.node_id] = sums;
+bool Collector::take_peer(const peer::Message& message) {
+  take_node(message.sums, message.spreads);
   return !all_ended();
 }
 
@@ -144,7 +145,7 @@ void Collector::send_sums(int wait_ms) {
     first_host_ = accounting::node_address(accounting::first_node(plan_.node_list));
   }
   const NodeSums& sums = nodes_[plan_.node_id];
-  auto sent = peer::send(plan_, first_host_, sums, wait_ms, &first_port_);
+  auto sent = peer::send(plan_, first_host_, {sums, own_spreads_}, wait_ms, &first_port_);
   if (!sent) {
     report("cannot reach the first node's collector: %s", sent.error().c_str());
   } else if (sums.last != 0) {
@@ -167,7 +168,8 @@ void Collector::check_missing_nodes() {
 }
 
 accounting::Outcome Collector::write_line(bool final_line) {
-  Comment step = report_step(plan_, nodes_, final_line ? ended_ns_ : wall_clock_ns(), final_line);
+  Comment step =
+      report_step(plan_, nodes_, spreads_, final_line ? ended_ns_ : wall_clock_ns(), final_line);
   // A batch script that leaves the work to its steps must not count their GPUs once more: it says
   // only, should no step of it use CUDA, that there was nothing to see.
   const bool nothing_ran = plan_.batch && nodes_[plan_.node_id].processes == 0;
@@ -217,7 +219,7 @@ void Collector::settle_final(seconds patience) {
   while (Clock::now() < give_up) {
     std::this_thread::sleep_for(pause + jitter(100));
     // Nodes that did not wait for their answer ask again.
-    if (listener_.is_open()) listener_.turn([](const NodeSums&) { return true; });
+    if (listener_.is_open()) listener_.turn([](const peer::Message&) { return true; });
     bool controller = in_controller_;
     Outcome outcome = write_line(true);
     if (outcome == Outcome::kForbidden) return remove_spool(plan_);
@@ -265,7 +267,7 @@ void Collector::follow() {
     bool was_ended = ended_;
     if (link_ >= 0) read_link();
     if (listener_.is_open()) {
-      listener_.turn([this](const NodeSums& sums) { return take_peer(sums); });
+      listener_.turn([this](const peer::Message& message) { return take_peer(message); });
     }
     auto now = Clock::now();
     if (ended_ && !was_ended) {
@@ -312,8 +314,8 @@ void Collector::take_over(seconds patience) {
   if (plan_.nodes > 1 && listener_.open(plan_)) {
     while (!all_ended() && Clock::now() < give_up) {
       std::this_thread::sleep_for(milliseconds(50));
-      listener_.turn([this](const NodeSums& sums) {
-        nodes_[sums.node_id] = sums;
+      listener_.turn([this](const peer::Message& message) {
+        take_peer(message);
         return true;
       });
     }

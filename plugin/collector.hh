@@ -37,7 +37,8 @@ class Collector {
   NodeSums sum_node(bool last);
   void read_link();
   void node_ended(uint32_t failed_tasks);
-  bool take_peer(const NodeSums& sums);
+  void take_node(const NodeSums& sums, const CollectiveSpreads& spreads);
+  bool take_peer(const peer::Message& message);
   void send_sums(int wait_ms);
   void update();
   void check_missing_nodes();
@@ -56,6 +57,8 @@ class Collector {
   uint32_t failed_tasks_ = 0;
   uint64_t sequence_;  // of our messages; who takes over goes on counting above the one before
   std::map<uint32_t, NodeSums> nodes_;
+  CollectiveSpreads own_spreads_;  // of this node
+  CollectiveSpreads spreads_;      // of all nodes that have said their last word
   peer::Listener listener_;
   std::string first_host_;
   uint16_t first_port_ = 0;

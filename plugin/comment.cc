@@ -51,7 +51,7 @@ std::string time_gap(const Sums& sums, std::string_view reason) {
 // What is neither a sum nor a reason: the same in any order and any number of times.
 void merge_description(Comment* job, const Comment& step) {
   job->gpus = std::max(job->gpus, step.gpus);
-  job->gpu = merged_text(fit_gpu(job->gpu), fit_gpu(step.gpu));
+  job->gpu = merged_text(fit_name(job->gpu), fit_name(step.gpu));
   if (job->peak_gigaflops == 0) {
     job->peak_gigaflops = step.peak_gigaflops;
     job->precision = step.precision;
@@ -59,6 +59,14 @@ void merge_description(Comment* job, const Comment& step) {
              (step.peak_gigaflops != job->peak_gigaflops || step.precision != job->precision)) {
     job->peak_gigaflops = kMixedPeak;
     job->precision = Precision::kUnknown;
+  }
+  if (step.sums.training_steps > 0 && step.steps_by != StepsBy::kNobody) {
+    const bool another = job->steps_by != StepsBy::kNobody && job->steps_by != step.steps_by;
+    job->steps_by = another ? StepsBy::kSeveral : step.steps_by;
+  }
+  if (step.slowest != kNoTask && step.sums.collective_ns > 0) {
+    const bool another = job->slowest != kNoTask && job->slowest != step.slowest;
+    job->slowest = another ? kSeveralTasks : step.slowest;
   }
   job->partial = merged_reason(job->partial, step.partial);
 }
@@ -97,7 +105,7 @@ std::string fit_reason(std::string_view text) {
   return reason;
 }
 
-std::string fit_gpu(std::string_view text) {
+std::string fit_name(std::string_view text) {
   if (text == kUnknownGpu) return "";
   std::string name(text.substr(0, kMaxGpuName));
   std::replace_if(
@@ -155,6 +163,7 @@ Figures figures(const Comment& comment) {
   result.overlapped_communication = ratio(total.overlapped_communication_ns, total.attributed_ns);
   result.exposed_memory = ratio(total.exposed_memory_ns, total.attributed_ns);
   result.idle = ratio(total.idle_ns(), total.attributed_ns);
+  result.wait = ratio(std::min(total.wait_ns, total.collective_ns), total.collective_ns);
   result.step_seconds = ratio(total.training_ns, total.training_steps);
   if (result.step_seconds >= 0) result.step_seconds /= 1e9;
   return result;

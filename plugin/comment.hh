@@ -52,8 +52,11 @@ struct Sums {
   uint128 overlapped_communication_ns = 0;
   uint128 exposed_memory_ns = 0;
   uint128 lost_ns = 0;         // part of attributed_ns that was not observed
-  uint128 training_steps = 0;  // as declared; 0: unknown
-  uint128 training_ns = 0;     // wall time (not GPU time) of the job steps that ran them
+  uint128 training_steps = 0;  // as declared or found; 0: unknown
+  uint128 training_ns = 0;     // wall time (not GPU time) of the job steps that declared them, and
+                               // of those found
+  uint128 collective_ns = 0;   // kernel time of collectives that could be compared over ranks
+  uint128 wait_ns = 0;         // part of it that was waiting for the last rank
 
   bool operator==(const Sums&) const = default;
   Sums& operator+=(const Sums& other);
@@ -86,7 +89,19 @@ inline constexpr SumField kSumFields[] = {
     {"lost_ns", &Sums::lost_ns, kMostCount},
     {"training_steps", &Sums::training_steps, kMostCount},
     {"training_ns", &Sums::training_ns, kMostCount},
+    {"collective_ns", &Sums::collective_ns, kMostCount},
+    {"wait_ns", &Sums::wait_ns, kMostCount},
 };
+
+// Who says how many training steps there were, in the order of their names.
+enum class StepsBy : uint8_t { kNobody, kDeclared, kNvtx, kKernel, kPeriod, kSeveral };
+inline constexpr int kStepsBy = 6;
+// "nvtx", "kernel", "period", "several"; empty for the others.
+const char* steps_by_name(StepsBy by);
+
+// Comment::slowest.
+inline constexpr uint32_t kNoTask = UINT32_MAX;
+inline constexpr uint32_t kSeveralTasks = UINT32_MAX - 1;
 
 // The line's content. A reason is one of those in mfu-comment(5): [a-z0-9-:.], at most kMaxReason
 // bytes; format_comment() makes any other text fit. While a step runs, no_mfu and no_time are its
@@ -99,7 +114,9 @@ struct Comment {
   Precision precision = Precision::kUnknown;  // that the peak is of
   std::string no_mfu;   // why mfu is n/a, or leaves out a part of the job; empty: unknown reason
   std::string no_time;  // the same of compute, comm, mem and idle
-  std::string partial;  // why a part of the merged steps is missing; empty: nothing is
+  StepsBy steps_by = StepsBy::kNobody;
+  uint32_t slowest = kNoTask;  // the rank that the others waited for, where one stands out
+  std::string partial;         // why a part of the merged steps is missing; empty: nothing is
   StepSet merged;
   Sums sums;                             // of the merged steps
   std::optional<uint32_t> running_step;  // the step that `current` is of
@@ -115,8 +132,11 @@ inline constexpr uint64_t kMixedPeak = UINT64_MAX;
 inline constexpr size_t kMaxReason = 32;
 // `text` made a reason, a device name (nothing for a device that is not known).
 std::string fit_reason(std::string_view text);
-std::string fit_gpu(std::string_view text);
+std::string fit_name(std::string_view text);
 inline constexpr size_t kMaxGpuName = 16;
+
+// "task3" or "several"; empty for kNoTask.
+std::string task_text(uint32_t task);
 
 // Figures that a line shows, from its sums. Negative when unknown.
 struct Figures {
@@ -126,6 +146,7 @@ struct Figures {
   double overlapped_communication = -1;
   double exposed_memory = -1;
   double idle = -1;
+  double wait = -1;  // fraction of the collectives' time
   double step_seconds = -1;
   double flops_coverage = -1;     // flops_ns / elapsed_ns
   double observed_coverage = -1;  // (attributed - lost) / elapsed

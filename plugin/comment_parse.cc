@@ -100,7 +100,7 @@ void read_gpus(Reader* in, Parts* parts) {
   parts->comment.gpus = static_cast<uint32_t>(in->number(10, UINT32_MAX));
   in->expect("x");
   const std::string_view name = in->until("");
-  parts->comment.gpu = fit_gpu(name);
+  parts->comment.gpu = fit_name(name);
   if (name.empty() || (name != kUnknownGpu && name != parts->comment.gpu)) in->refuse();
   parts->has_gpus = true;
 }
@@ -143,6 +143,29 @@ void read_cover(Reader* in, Parts* parts) {
   parts->flops_gap = coverage_gap(in);
   in->expect("/");
   parts->observed_gap = coverage_gap(in);
+}
+
+void read_training(Reader* in, Parts* parts) {
+  in->number(10, UINT64_MAX);
+  parts->comment.steps_by = StepsBy::kDeclared;
+  if (!in->skip("(")) return;
+  const std::string_view name = in->until(")");
+  int by = kStepsBy - 1;
+  while (by > 0 && name != steps_by_name(static_cast<StepsBy>(by))) --by;
+  parts->comment.steps_by = static_cast<StepsBy>(by);
+  if (name.empty() || by == 0) in->refuse();
+  in->expect(")");
+}
+
+void read_wait(Reader* in, Parts* parts) {
+  in->until("(");
+  if (!in->skip("(")) return;
+  parts->comment.slowest = kSeveralTasks;
+  if (!in->skip("several")) {
+    in->expect("task");
+    parts->comment.slowest = static_cast<uint32_t>(in->number(10, kSeveralTasks - 1));
+  }
+  in->expect(")");
 }
 
 void read_run(Reader* in, Parts* parts) {
@@ -192,14 +215,16 @@ constexpr Key kKeys[] = {
     {"gpus", read_gpus, "COUNTxNAME"},
     {"peak", read_peak, "TFLOP/s(precision), n/a or mixed"},
     {"compute", read_compute, "a figure or n/a(reason)"},
+    {"steps", read_training, "a number, with its source in parentheses or not"},
+    {"wait", read_wait, "a figure, with (taskN) or (several) behind it or not"},
     {"cover", read_cover, "two figures with a slash between"},
     {"run", read_run, "a number"},
     {"state", read_state, "running, partial(reason) or both with a comma between"},
     {"s", read_steps, "steps in ascending order"},
-    {"cur", read_current, "a step, a colon and 13 numbers in base 36"},
-    {"sum", read_sum, "13 numbers in base 36 and a full stop"},
+    {"cur", read_current, "a step, a colon and 15 numbers in base 36"},
+    {"sum", read_sum, "15 numbers in base 36 and a full stop"},
 };
-static_assert(std::size(kSumFields) == 13);
+static_assert(std::size(kSumFields) == 15);
 
 std::string fault(size_t at, std::string_view what) {
   return "byte " + std::to_string(at) + ": " + std::string(what);
@@ -213,6 +238,10 @@ Comment settled(Parts parts) {
   const bool time_told = overflowed || total.attributed_ns > 0;
   parts.comment.no_mfu = mfu_told ? parts.flops_gap : parts.mfu_absence;
   parts.comment.no_time = time_told ? parts.observed_gap : parts.time_absence;
+  // Left out of a line that was too long.
+  if (total.training_steps > 0 && parts.comment.steps_by == StepsBy::kNobody) {
+    parts.comment.steps_by = StepsBy::kSeveral;
+  }
   return std::move(parts.comment);
 }
 

@@ -15,8 +15,8 @@ constexpr size_t kStepsLimit = 64;
 constexpr size_t kTightStepsLimit = 24;
 
 // Keys left out of a line that is too long, in this order.
-constexpr std::string_view kDispensable[] = {"hfu", "step", "steps", "basis",
-                                             "mem", "idle", "comm"};
+constexpr std::string_view kDispensable[] = {"hfu",  "step", "basis", "mem",
+                                             "idle", "comm", "steps", "wait"};
 
 // Without the locale of the process that we run in.
 std::string fixed_text(double number, int digits) {
@@ -93,7 +93,7 @@ struct Token {
 std::vector<Token> tokens_of(const Comment& comment, size_t steps_limit) {
   const Sums total = comment.total();
   const Figures shown = figures(comment);
-  const std::string gpu = fit_gpu(comment.gpu);
+  const std::string gpu = fit_name(comment.gpu);
   std::vector<Token> tokens;
   const auto add = [&](std::string_view key, std::string value) {
     tokens.push_back({key, std::move(value)});
@@ -118,9 +118,16 @@ std::vector<Token> tokens_of(const Comment& comment, size_t steps_limit) {
   }
   add("mem", percent_text(shown.exposed_memory));
   add("idle", percent_text(shown.idle));
+  if (shown.wait >= 0) {
+    const std::string slowest = task_text(comment.slowest);
+    add("wait", percent_text(shown.wait) + (slowest.empty() ? "" : "(" + slowest + ")"));
+  }
   if (shown.step_seconds >= 0) {
-    add("steps",
-        std::to_string(static_cast<uint64_t>(std::min<uint128>(total.training_steps, UINT64_MAX))));
+    std::string steps =
+        std::to_string(static_cast<uint64_t>(std::min<uint128>(total.training_steps, UINT64_MAX)));
+    const std::string by = steps_by_name(comment.steps_by);
+    if (!by.empty()) steps += "(" + by + ")";
+    add("steps", steps);
     add("step", seconds_text(shown.step_seconds));
   }
   add("cover", cover_value(comment, shown));
@@ -155,6 +162,16 @@ std::string coverage_text(double fraction) {
   return percent_text(fraction >= 1 ? fraction : std::floor(fraction * kSteps + 1e-9) / kSteps);
 }
 
+const char* steps_by_name(StepsBy by) {
+  static constexpr const char* kNames[kStepsBy] = {"", "", "nvtx", "kernel", "period", "several"};
+  return kNames[static_cast<size_t>(by)];
+}
+
+std::string task_text(uint32_t task) {
+  if (task == kNoTask) return "";
+  return task == kSeveralTasks ? "several" : "task" + std::to_string(task);
+}
+
 std::string seconds_text(double seconds) {
   if (!(seconds >= 0)) return "n/a";
   return fixed_text(seconds, seconds < 1 ? 4 : 2) + "s";
@@ -168,6 +185,11 @@ std::string format_comment(const Comment& comment) {
   line = join(tokens);
   for (const std::string_view key : kDispensable) {
     if (line.size() <= kMaxLine) return line;
+    if (key == "wait" && comment.slowest != kNoTask) {
+      Comment unnamed = comment;
+      unnamed.slowest = kNoTask;
+      return format_comment(unnamed);
+    }
     std::erase_if(tokens, [&](const Token& token) { return token.key == key; });
     line = join(tokens);
   }

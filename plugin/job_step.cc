@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <ctime>
 #include <string_view>
 
 #include "plugin/spool.hh"
@@ -16,6 +15,8 @@ namespace mfu {
 namespace {
 
 constexpr char kInjectionVariable[] = "CUDA_INJECTION64_PATH";
+constexpr char kNvtxVariable[] = "NVTX_INJECTION64_PATH";
+constexpr char kNcclVariable[] = "NCCL_PROFILER_PLUGIN";
 constexpr uint32_t kMostGpus = 1024;  // of a node; more is no list of GPUs
 // The number of nodes comes from srun, that is, from the user, and root's memory depends on it.
 constexpr uint32_t kMostNodes = 65536;
@@ -45,7 +46,7 @@ uint32_t count_devices(std::string_view list) {
 
 // An outer step's value is inherited by the steps that it starts: that one is ours to renew.
 bool is_ours(std::string_view path) {
-  return path.ends_with(std::string("/") + kProfilerName);
+  return path == kProfilerName || path.ends_with(std::string("/") + kProfilerName);
 }
 
 }  // namespace
@@ -93,10 +94,7 @@ std::optional<StepPlan> read_step(spank_t spank, const SiteOptions& site, const 
     plan.nodes = 1;  // a batch script runs on the job's first node alone
     plan.node_id = 0;
   }
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  plan.started_ns =
-      static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+  plan.started_ns = wall_clock_ns();
   char host[256] = "localhost";
   gethostname(host, sizeof(host) - 1);
   // slurmstepd's own environment, not the step's: the user must not choose a path's part.
@@ -114,10 +112,11 @@ bool injection_slot_taken(spank_t spank) {
 }
 
 void forget_injection(spank_t spank) {
-  auto path = step_variable(spank, kInjectionVariable);
-  if (!path || !is_ours(*path)) return;
-  for (const char* name :
-       {kInjectionVariable, kRecordFolderVariable, kBudgetVariable, kCuptiVariable}) {
+  for (const char* name : {kInjectionVariable, kNvtxVariable, kNcclVariable}) {
+    if (auto path = step_variable(spank, name); path && is_ours(*path)) spank_unsetenv(spank, name);
+  }
+  for (const char* name : {kRecordFolderVariable, kBudgetVariable, kCuptiVariable, kKeepVariable,
+                           kStepKernelVariable, kStepRangeVariable}) {
     spank_unsetenv(spank, name);
   }
 }
@@ -126,13 +125,27 @@ void inject(spank_t spank, const StepPlan& plan) {
   auto set = [&](const char* name, const std::string& value) {
     spank_setenv(spank, name, value.c_str(), 1);
   };
+  forget_injection(spank);  // an outer step's
   std::string records = records_folder(plan.folder);
   // A container may not have what the host has: then it runs without us.
   if (access(plan.site.profiler.c_str(), R_OK) != 0 || access(records.c_str(), W_OK) != 0) return;
   set(kInjectionVariable, plan.site.profiler);
   set(kRecordFolderVariable, records);
   set(kBudgetVariable, std::to_string(plan.site.budget_percent));
-  if (!plan.site.cupti.empty()) set(kCuptiVariable, plan.site.cupti);
+  const auto set_if = [&](const std::string& value, const char* name) {
+    if (!value.empty()) set(name, value);
+  };
+  set_if(plan.site.cupti, kCuptiVariable);
+  set_if(plan.user.keep, kKeepVariable);
+  set_if(plan.user.step_kernel, kStepKernelVariable);
+  set_if(plan.user.step_range, kStepRangeVariable);
+  // One library each: the user's own stays.
+  const auto take_slot = [&](bool wanted, const char* name, const std::string& library) {
+    if (wanted && !step_variable(spank, name)) set(name, library);
+  };
+  take_slot(plan.user.nvtx, kNvtxVariable, plan.site.profiler);
+  // By name: NCCL 2.27 makes another name of a path. CUDA has mapped the library by then.
+  take_slot(plan.user.nccl, kNcclVariable, kProfilerName);
 }
 
 }  // namespace mfu

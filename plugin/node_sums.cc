@@ -81,7 +81,6 @@ void add_device(std::span<const Record* const> records, uint64_t end_ns,
     const Record& record = *records[i];
     observed = observed && record.state == State::kOk;
     add(&sums->kept_out, kept_out(record));
-    add(&sums->kernels, record.compute_kernels + record.communication_kernels);
     for (int p = 0; p < kPrecisions; ++p) add(&sums->gemm_ns[p], record.gemm_ns[p]);
     if (record.time.span_end_ns == 0) continue;
     start = std::min(start, record.time.span_start_ns);
@@ -131,9 +130,31 @@ void add_device(std::span<const Record* const> records, uint64_t end_ns,
   add(&sums->exposed_memory_ns, exposed_memory);
 }
 
+// Kernels that were not seen may have been a step's. Ranges do not come from CUPTI.
+FoundSteps steps_of(const Record& record, const Record& process) {
+  const StepEstimate& steps = record.steps;
+  const bool whole = process.state == State::kOk && process.dropped == 0 && process.lost_ns == 0;
+  if (steps.source != StepSource::kNvtx && !whole) return {};
+  return {static_cast<uint32_t>(steps.source), 1, steps.count, steps.count, steps.period_ns};
+}
+
 }  // namespace
 
-void add_records(std::span<const Record> records, uint64_t end_ns, NodeSums* sums) {
+void FoundSteps::add(const FoundSteps& other) {
+  if (other.source < source || other.source == 0) return;
+  if (other.source > source) {
+    *this = other;
+    return;
+  }
+  if (other.fewest < fewest) {
+    fewest = other.fewest;
+    period_ns = other.period_ns;
+  }
+  most = std::max(most, other.most);
+  devices += std::min(other.devices, UINT32_MAX - devices);
+}
+
+CollectiveSpreads add_records(std::span<const Record> records, uint64_t end_ns, NodeSums* sums) {
   std::map<ProcessKey, const Record*> processes;  // its primary record
   std::map<DeviceKey, std::vector<const Record*>> devices;
   for (const Record& record : records) {
@@ -165,6 +186,14 @@ void add_records(std::span<const Record> records, uint64_t end_ns, NodeSums* sum
     if (!no_device) devices[device_key(record)].push_back(&record);
   }
   for (const auto& [key, on_device] : devices) add_device(on_device, end_ns, processes, sums);
+  CollectiveSpreads spreads;
+  for (const Record& record : records) {
+    auto found = processes.find(process_key(record));
+    const Record& process = found != processes.end() ? *found->second : record;
+    spreads.add(record, process);
+    sums->steps.add(steps_of(record, process));
+  }
+  return spreads;
 }
 
 const char* node_sums_fault(const NodeSums& sums, uint32_t job, uint32_t step, uint32_t nodes) {
@@ -190,6 +219,11 @@ const char* node_sums_fault(const NodeSums& sums, uint32_t job, uint32_t step, u
   }
   for (uint64_t value : sums.gemm_ns) {
     if (value > kMaxSum) return "gemm_ns";
+  }
+  const FoundSteps& steps = sums.steps;
+  if (steps.source > static_cast<uint32_t>(StepSource::kNvtx) || steps.fewest > steps.most ||
+      steps.most > kMaxSum || steps.period_ns > kMaxSum) {
+    return "steps";
   }
   return nullptr;
 }

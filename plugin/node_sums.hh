@@ -6,14 +6,29 @@
 #ifndef MFU_PLUGIN_NODE_SUMS_HH_
 #define MFU_PLUGIN_NODE_SUMS_HH_
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <type_traits>
 
+#include "plugin/collective_spreads.hh"
 #include "plugin/step_plan.hh"
 #include "profiler/record.hh"
 
 namespace mfu {
+
+// Training steps as devices found them, of the best source that any had. Zero: none did.
+struct FoundSteps {
+  uint32_t source = 0;   // StepSource
+  uint32_t devices = 0;  // that found them so
+  uint64_t fewest = 0;   // a step counts when all of them have done it
+  uint64_t most = 0;
+  uint64_t period_ns = 0;  // mean, of the device with fewest
+
+  void add(const FoundSteps& other);
+  // The devices agree: within a step that was under way, or a hundredth.
+  bool known() const { return source != 0 && most - fewest <= std::max<uint64_t>(1, most / 100); }
+};
 
 struct NodeSums {
   uint64_t magic = kMagic;
@@ -51,8 +66,8 @@ struct NodeSums {
   uint64_t lost_ns = 0;
   uint64_t gemm_ns[kPrecisions] = {};
   uint64_t dropped = 0;
+  FoundSteps steps;
   uint64_t kept_out = 0;  // records with zero, reversed, impossible or late times
-  uint64_t kernels = 0;
 
   static constexpr uint64_t kMagic = 0x314d5553'55464d00;  // "\0MFUSUM1"
   static constexpr uint32_t kVersion = 1;
@@ -61,9 +76,10 @@ static_assert(std::is_trivially_copyable_v<NodeSums>);
 static_assert(std::has_unique_object_representations_v<NodeSums>, "padding would leak memory");
 
 // Sums sound records (record_fault() has passed them). `end_ns`: the step's end on this node, or
-// now. Every sum stays below 2^63 for up to kMostRecords records.
+// now. Every sum stays below 2^63 for up to kMostRecords records. Returns what can be said of
+// waiting, which is for the last word only.
 inline constexpr size_t kMostRecords = 4096;
-void add_records(std::span<const Record> records, uint64_t end_ns, NodeSums* sums);
+CollectiveSpreads add_records(std::span<const Record> records, uint64_t end_ns, NodeSums* sums);
 
 // Why a peer's bytes are not to be believed, or nullptr.
 const char* node_sums_fault(const NodeSums& sums, uint32_t job, uint32_t step, uint32_t nodes);

@@ -11,11 +11,13 @@ namespace {
 using uint128 = unsigned __int128;
 
 constexpr uint32_t kLeastUpdateSeconds = 10;
+constexpr size_t kLongestName = 128;
 constexpr size_t kLongestPath = 512;  // what one plugstack argument may reasonably hold
 
 constexpr char kSiteKeys[] =
     "inject, field, update, spool, budget, ports, profiler, collector, cupti, munge, log";
-constexpr char kUserKeys[] = "flops, flops-per-step, steps, precision";
+constexpr char kUserKeys[] =
+    "flops, flops-per-step, steps, precision, step-kernel, step-range, keep, nvtx, nccl";
 constexpr char kPrecisionNames[] = "fp64, fp32, tf32, fp16, bf16, int8, fp8, fp4";
 constexpr char kNumberForm[] =
     "a whole number above 0 such as 1500000000000, 1.5e12 or 1.5T (T, P, E: 10^12, 10^15, 10^18)";
@@ -57,6 +59,20 @@ bool parse_path(std::string_view text, std::string* path) {
   if (!text.starts_with('/') || text.size() > kLongestPath || !clean) return false;
   *path = text;
   return true;
+}
+
+// A part of a name: what can be typed on a command line, without control bytes.
+bool parse_name(std::string_view text, std::string* name) {
+  const bool clean =
+      std::all_of(text.begin(), text.end(), [](char b) { return b >= ' ' && b <= '~'; });
+  if (text.empty() || text.size() > kLongestName || !clean) return false;
+  *name = text;
+  return true;
+}
+
+bool parse_switch(std::string_view text, bool* on) {
+  *on = text == "on";
+  return *on || text == "off";
 }
 
 bool parse_ports(std::string_view text, SiteOptions* options) {
@@ -154,6 +170,20 @@ std::string set_user_option(std::string_view key, std::string_view value, UserOp
     if (options->precision != Precision::kUnknown) return "";
     return quoted(value) + " is not a precision: use one of " + kPrecisionNames;
   }
+  if (key == "step-kernel" || key == "step-range") {
+    if (key == "step-range") options->nvtx = true;
+    std::string* name = key == "step-kernel" ? &options->step_kernel : &options->step_range;
+    return parse_name(value, name) ? "" : quoted(value) + " is no name of at most 128 characters";
+  }
+  if (key == "keep") {
+    return parse_path(value, &options->keep)
+               ? ""
+               : quoted(value) + " is not an absolute path of at most 512 bytes";
+  }
+  if (key == "nvtx" || key == "nccl") {
+    bool* on = key == "nvtx" ? &options->nvtx : &options->nccl;
+    return parse_switch(value, on) ? "" : "must be on or off";
+  }
   if (key != "flops" && key != "flops-per-step" && key != "steps") {
     return std::string("unknown key; the keys are ") + kUserKeys;
   }
@@ -174,10 +204,10 @@ std::string conflict(const UserOptions& options) {
     return "flops and flops-per-step exclude each other: give the whole step's FLOPs, or those of "
            "one training step together with steps";
   }
-  if (options.flops_per_step != 0 && options.steps == 0) {
-    return "flops-per-step needs steps=COUNT, the training steps of the job step";
+  if (!options.step_range.empty() && !options.nvtx) {
+    return "step-range needs NVTX: nvtx=off excludes it";
   }
-  if (options.flops_per_step != 0 && options.flops_per_step > kMostDeclaredFlops / options.steps) {
+  if (options.steps != 0 && options.flops_per_step > kMostDeclaredFlops / options.steps) {
     return "flops-per-step times steps is more than 1e30";
   }
   return "";
@@ -187,7 +217,8 @@ std::string conflict(const UserOptions& options) {
 
 const char kUserOptionHelp[] =
     "measure the job step's GPU efficiency (see mfu-comment(5)): on (same as no value), off, or "
-    "flops=N | flops-per-step=N,steps=N[,precision=bf16] to declare the model's FLOPs";
+    "flops=N | flops-per-step=N[,steps=N][,precision=bf16] to declare the model's FLOPs; "
+    "keep=FOLDER keeps the records for mfu-analyze";
 
 tl::expected<SiteOptions, std::string> parse_site_options(std::span<char* const> arguments) {
   SiteOptions options;

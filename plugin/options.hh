@@ -4,7 +4,8 @@
 //              spool=DIR budget=PERCENT ports=FIRST-LAST profiler=PATH collector=PATH cupti=PATH
 //              munge=SOCKET log=PATH
 //   user:      --mfu-profile[=on|off|key=value,...]
-//              keys: flops, flops-per-step, steps, precision
+//              keys: flops, flops-per-step, steps, precision, step-kernel, step-range, keep, nvtx,
+//              nccl
 #ifndef MFU_PLUGIN_OPTIONS_HH_
 #define MFU_PLUGIN_OPTIONS_HH_
 
@@ -51,6 +52,12 @@ struct UserOptions {
   unsigned __int128 flops_per_step = 0;
   uint64_t steps = 0;  // training steps of the job step
   Precision precision = Precision::kUnknown;
+  // How training steps are told apart, where that is not left to their periodicity.
+  std::string step_kernel;  // a part of the name of a kernel that runs once a step
+  std::string step_range;   // the name of the NVTX range around a step; implies nvtx
+  bool nvtx = false;        // take NVTX's injection slot, to see ranges
+  bool nccl = false;        // take NCCL's profiler slot, to see bytes and communicators
+  std::string keep;         // folder of the user's for the records after the step; empty: none
 
   // flops, or flops_per_step * steps; 0 when not declared.
   unsigned __int128 declared_flops() const;

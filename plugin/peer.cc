@@ -18,7 +18,7 @@
 namespace mfu::peer {
 namespace {
 
-// A credential with a node's sums is about 1.5 KB; longer frames are not ours.
+// A credential with a node's message is below 12 KB; longer frames are not ours.
 constexpr uint32_t kMaxFrame = 16384;
 constexpr size_t kMaxConnections = 512;
 constexpr int kFrameDeadlineMs = 3000;
@@ -147,11 +147,11 @@ int connect_to(const addrinfo& address, int64_t deadline_ms) {
 
 // One message to one address. An error is empty when nobody listens there.
 tl::expected<void, std::string> deliver(const StepPlan& plan, const addrinfo& address,
-                                        const NodeSums& sums, int64_t deadline_ms) {
+                                        const Message& message, int64_t deadline_ms) {
   int fd = connect_to(address, deadline_ms);
   if (fd < 0) return tl::make_unexpected(std::string());
   // A fresh credential each time: the wrong collector's munged would mark it as used.
-  auto text = seal(plan, sums).and_then([&](const std::string& credential) {
+  auto text = seal(plan, message).and_then([&](const std::string& credential) {
     return exchange(fd, frame(credential), deadline_ms);
   });
   close(fd);
@@ -159,7 +159,7 @@ tl::expected<void, std::string> deliver(const StepPlan& plan, const addrinfo& ad
   auto answer = unseal<Answer>(plan, *text);
   if (!answer) return tl::make_unexpected(answer.error());
   if (answer->magic == Answer::kMagic && answer->job == plan.job && answer->step == plan.step &&
-      answer->node_id == sums.node_id && answer->sequence == sums.sequence) {
+      answer->node_id == message.sums.node_id && answer->sequence == message.sums.sequence) {
     return {};
   }
   return tl::make_unexpected(std::string("answers for another step"));
@@ -238,7 +238,7 @@ void Listener::answer(Connection* connection) {
   connection->deadline_ms = 0;
 }
 
-void Listener::turn(const std::function<bool(const NodeSums&)>& accept) {
+void Listener::turn(const std::function<bool(const Message&)>& accept) {
   for (size_t i = 0; i < kMaxConnections; ++i) {
     int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) break;
@@ -268,13 +268,15 @@ void Listener::turn(const std::function<bool(const NodeSums&)>& accept) {
     }
     // Whoever cannot prove to be root's collector of this step is let go without a word.
     connection.deadline_ms = 0;
-    auto sums = unseal<NodeSums>(plan_, *text);
-    if (!sums || node_sums_fault(*sums, plan_.job, plan_.step, plan_.nodes) != nullptr) continue;
-    if (sums->restart != plan_.restart || sums->sequence < sequences_[sums->node_id]) continue;
-    sequences_[sums->node_id] = sums->sequence;
-    connection.node_id = sums->node_id;
-    connection.sequence = sums->sequence;
-    if (accept(*sums)) {
+    auto message = unseal<Message>(plan_, *text);
+    if (!message || message->spreads.fault() != nullptr) continue;
+    const NodeSums& sums = message->sums;
+    if (node_sums_fault(sums, plan_.job, plan_.step, plan_.nodes) != nullptr) continue;
+    if (sums.restart != plan_.restart || sums.sequence < sequences_[sums.node_id]) continue;
+    sequences_[sums.node_id] = sums.sequence;
+    connection.node_id = sums.node_id;
+    connection.sequence = sums.sequence;
+    if (accept(*message)) {
       answer(&connection);
     } else {
       connection.waiting = true;
@@ -296,7 +298,7 @@ void Listener::answer_waiting() {
 }
 
 tl::expected<void, std::string> send(const StepPlan& plan, const std::string& host,
-                                     const NodeSums& sums, int milliseconds, uint16_t* port) {
+                                     const Message& message, int milliseconds, uint16_t* port) {
   int64_t deadline_ms = now_ms() + milliseconds;
   std::vector<uint16_t> candidates = ports(plan);
   if (*port != 0) candidates.insert(candidates.begin(), *port);
@@ -314,7 +316,7 @@ tl::expected<void, std::string> send(const StepPlan& plan, const std::string& ho
       if (error != 0) return tl::make_unexpected(host + ": " + gai_strerror(error));
       std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);
       for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
-        auto sent = deliver(plan, *address, sums, candidate_ms);
+        auto sent = deliver(plan, *address, message, candidate_ms);
         if (sent) {
           *port = candidate;
           return {};

@@ -14,10 +14,18 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "plugin/collective_spreads.hh"
 #include "plugin/node_sums.hh"
 #include "plugin/step_plan.hh"
 
 namespace mfu::peer {
+
+// What a node says.
+struct Message {
+  NodeSums sums;
+  CollectiveSpreads spreads;  // complete with its last word
+};
+static_assert(std::has_unique_object_representations_v<Message>, "padding would leak memory");
 
 // How many ports of the range a step may listen on.
 inline constexpr int kPortTries = 16;
@@ -33,10 +41,9 @@ class Listener {
 
   // Descriptors to wait for (POLLIN).
   std::vector<int> descriptors() const;
-  // Accepts, reads and answers whatever is ready. `accept` gets sums that have proved themselves
-  // and returns true when the peer is to be answered now; false keeps it waiting until
-  // answer_waiting().
-  void turn(const std::function<bool(const NodeSums&)>& accept);
+  // Accepts, reads and answers whatever is ready. `accept` gets what has proved itself and returns
+  // true when the peer is to be answered now; false keeps it waiting until answer_waiting().
+  void turn(const std::function<bool(const Message&)>& accept);
   // Answers everyone who waits: the step's line has been written.
   void answer_waiting();
 
@@ -57,10 +64,10 @@ class Listener {
   std::vector<uint64_t> sequences_;  // last seen, by node
 };
 
-// Sends `sums` to the first node's collector at `host` and waits for its answer, all together at
+// Sends `message` to the first node's collector at `host` and waits for its answer, all together at
 // most `milliseconds`. `port` is the one that answered last time (0: unknown) and is updated.
 tl::expected<void, std::string> send(const StepPlan& plan, const std::string& host,
-                                     const NodeSums& sums, int milliseconds, uint16_t* port);
+                                     const Message& message, int milliseconds, uint16_t* port);
 
 }  // namespace mfu::peer
 

@@ -58,11 +58,16 @@ void add_line(const Comment& line, Json* json) {
   job["communication_overlapped"] = known(shown.overlapped_communication);
   job["memory_exposed"] = known(shown.exposed_memory);
   job["idle"] = known(shown.idle);
+  job["wait"] = known(shown.wait);
+  job["wait_slowest"] = known(task_text(line.slowest));
   job["time_reason"] = known(why_no_time(line));
   job["flops_coverage"] = known(shown.flops_coverage);
   job["flops_gap"] = known(line.no_mfu);
   job["observed_coverage"] = known(shown.observed_coverage);
   job["observed_gap"] = known(line.no_time);
+  job["training_steps_by"] = line.steps_by == StepsBy::kDeclared
+                                 ? Json("declared")
+                                 : known(std::string(steps_by_name(line.steps_by)));
   job["step_seconds"] = known(shown.step_seconds);
   job["device"] = known(line.gpu);
   job["device_count"] = line.gpus;

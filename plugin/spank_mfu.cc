@@ -105,6 +105,10 @@ int take_option(const char* argument, int remote) {
   if (bare && plugin().option_given) return ESPANK_SUCCESS;
   plugin().user = *user;
   plugin().option_given = true;
+  if (remote == 0 && !user->keep.empty() && access(user->keep.c_str(), W_OK | X_OK) != 0) {
+    slurm_error("--%s: keep=%s: %m on this host: unless the nodes have it, no record is kept",
+                kOptionName, user->keep.c_str());
+  }
   if (remote == 0 && plugin().site && plugin().site->inject == Inject::kOff &&
       user->wish == UserOptions::Wish::kOn) {
     slurm_error("--%s: this site has switched profiling off (inject=off)", kOptionName);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <ctime>
 #include <limits>
 
 namespace mfu {
@@ -76,6 +77,12 @@ auto as_number(const Value& value) {
 }
 
 }  // namespace
+
+uint64_t wall_clock_ns() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
 
 std::string format_plan(const StepPlan& plan) {
   std::string out;

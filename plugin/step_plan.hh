@@ -12,6 +12,9 @@
 
 namespace mfu {
 
+// CLOCK_REALTIME: the clock of plans, records and sums.
+uint64_t wall_clock_ns();
+
 struct StepPlan {
   uint32_t job = 0;
   uint32_t step = 0;     // Slurm's step id; batch and interactive steps have special ones

@@ -61,15 +61,57 @@ uint32_t attributed_gpus(const NodeSums& node, uint64_t wall_ns) {
   return implausible(node, wall_ns) ? 0 : observed_gpus(node);
 }
 
+// Why a part of the node's time was not observed although all its processes were.
+std::string loss_reason(const NodeSums& node, bool ended) {
+  if (node.lost_ns == 0) return "";
+  if (node.dropped != 0) return "dropped";
+  if (node.kept_out != 0) return "bad-records";
+  if (node.shared_devices != 0) return "shared-gpus";
+  if (node.cut_off_processes == 0) return "gap";
+  return ended ? "cut-off" : "";  // a running process has yet to say its last word
+}
+
+void add_waiting(const CollectiveSpreads& spreads, Comment* comment) {
+  const Waiting found = waiting(spreads);
+  if (!found.known) return;
+  comment->sums.collective_ns = spreads.kernel_ns;
+  comment->sums.wait_ns =
+      static_cast<uint128>(found.share * static_cast<double>(spreads.kernel_ns));
+  // A process that Slurm has given no rank has UINT32_MAX.
+  if (found.slowest < kSeveralTasks) comment->slowest = found.slowest;
+}
+
+// Declared steps are those of the whole run: an unfinished one has not done them all, and those
+// that were found stand in.
+void add_training(const StepPlan& plan, const std::map<uint32_t, NodeSums>& nodes, bool whole,
+                  uint64_t wall_ns, Comment* comment, Sums* sums) {
+  if (whole && plan.user.steps != 0) {
+    comment->steps_by = StepsBy::kDeclared;
+    sums->training_steps = plan.user.steps;
+    sums->training_ns = wall_ns;
+    return;
+  }
+  FoundSteps found;
+  for (const auto& [id, node] : nodes) found.add(node.steps);
+  if (!found.known()) return;
+  const auto source = static_cast<StepSource>(found.source);
+  comment->steps_by = source == StepSource::kNvtx     ? StepsBy::kNvtx
+                      : source == StepSource::kKernel ? StepsBy::kKernel
+                                                      : StepsBy::kPeriod;
+  sums->training_steps = found.fewest;
+  sums->training_ns = uint128{found.fewest} * found.period_ns;
+}
+
 }  // namespace
 
 Comment report_step(const StepPlan& plan, const std::map<uint32_t, NodeSums>& nodes,
-                    uint64_t now_ns, bool ended) {
+                    const CollectiveSpreads& spreads, uint64_t now_ns, bool ended) {
   Comment comment;
   comment.run = plan.run;
   const uint64_t wall_ns = now_ns > plan.started_ns ? now_ns - plan.started_ns : 0;
   Sums sums;
   std::string device;
+  std::string lost;
   bool mixed = false;
   bool failed = false;
   uint32_t final_nodes = 0;
@@ -96,6 +138,7 @@ Comment report_step(const StepPlan& plan, const std::map<uint32_t, NodeSums>& no
     if (comment.no_time.empty()) {
       comment.no_time = no_time_reason(plan, node);
       if (comment.no_time.empty() && implausible(node, wall_ns)) comment.no_time = "implausible";
+      if (comment.no_time.empty()) lost = lost.empty() ? loss_reason(node, ended) : lost;
     }
     failed = failed || node.failed_tasks != 0;
     final_nodes += node.last;
@@ -117,17 +160,22 @@ Comment report_step(const StepPlan& plan, const std::map<uint32_t, NodeSums>& no
     comment.partial = "nodes:" + std::to_string(final_nodes) + "-of-" + std::to_string(plan.nodes);
   }
 
-  const uint128 flops = plan.user.declared_flops();
+  add_training(plan, nodes, ended && complete && !failed, wall_ns, &comment, &sums);
+  uint128 flops = plan.user.declared_flops();
+  // FLOPs of a training step count for the steps that were found: these have been executed.
+  const bool counted = flops == 0 && plan.user.flops_per_step != 0;
+  if (counted)
+    flops = plan.user.flops_per_step * std::min<uint128>(sums.training_steps, kMostDeclaredSteps);
   // Declared FLOPs are those of the whole run: an unfinished one has not executed them.
   if (ended && device.empty()) {
     comment.no_mfu = comment.no_time.empty() ? "no-device" : comment.no_time;
   } else if (flops == 0) {
-    comment.no_mfu = "no-flops";
-  } else if (!ended) {
+    comment.no_mfu = counted ? "no-steps" : "no-flops";
+  } else if (!ended && !counted) {
     comment.no_mfu = "running";
-  } else if (!complete) {
+  } else if (ended && !complete) {
     comment.no_mfu = "partial";
-  } else if (failed) {
+  } else if (failed && !counted) {
     comment.no_mfu = "incomplete";
   } else if (mixed) {
     comment.no_mfu = "mixed-gpus";
@@ -140,11 +188,9 @@ Comment report_step(const StepPlan& plan, const std::map<uint32_t, NodeSums>& no
     sums.flops_ns = sums.elapsed_ns;
     sums.capacity_flop = uint128{comment.peak_gigaflops} * sums.elapsed_ns;
   }
-  if (ended && complete && !failed && plan.user.steps != 0) {
-    sums.training_steps = plan.user.steps;
-    sums.training_ns = wall_ns;
-  }
+  if (comment.no_time.empty()) comment.no_time = lost;
   comment.sums = sums;
+  if (ended && complete) add_waiting(spreads, &comment);
   return comment;
 }
 

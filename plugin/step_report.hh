@@ -13,9 +13,9 @@ namespace mfu {
 
 // The step's figures as of `now_ns`, for merge_step() (`ended`) or show_running(). `nodes`: the
 // last word of each node, by node id. A node that was never heard, or had not ended when the step
-// was given up, makes an ended step partial.
+// was given up, makes an ended step partial. `spreads`: of the nodes that have ended.
 Comment report_step(const StepPlan& plan, const std::map<uint32_t, NodeSums>& nodes,
-                    uint64_t now_ns, bool ended);
+                    const CollectiveSpreads& spreads, uint64_t now_ns, bool ended);
 
 }  // namespace mfu
 

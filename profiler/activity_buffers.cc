@@ -11,7 +11,7 @@ namespace mfu::activity_buffers {
 namespace {
 
 struct Buffer {
-  enum Place { kFree, kLent, kReturned, kDigested };
+  enum Place { kFree, kLent, kForgotten, kReturned, kDigested };
   Returned content;  // content.memory == nullptr: not mapped yet
   Place place;
   uint64_t order;  // of its return
@@ -19,8 +19,8 @@ struct Buffer {
 
 constinit pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 constinit Buffer buffers[kMostCount] = {};  // mapped from the front
-constinit int limit = kCount;
-constinit int in_use = 0;  // lent, returned or digested
+constinit bool refuses = false;
+constinit int waiting = 0;  // returned or digested
 constinit uint64_t returns = 0;
 constinit uint64_t last_return_ns = 0;
 constinit std::atomic<uint64_t> refusals{0};
@@ -42,8 +42,8 @@ Buffer* find(const uint8_t* memory) {
 
 // The first free one, so that few are touched where few suffice.
 Buffer* find_free() {
-  for (int i = 0; i < limit; ++i) {
-    Buffer& buffer = buffers[i];
+  if (refuses && waiting >= kMostWaiting) return nullptr;
+  for (Buffer& buffer : buffers) {
     if (buffer.place != Buffer::kFree) continue;
     if (buffer.content.memory != nullptr) return &buffer;
     void* memory = mmap(nullptr, kSize, PROT_READ | PROT_WRITE,
@@ -59,7 +59,7 @@ Buffer* find_free() {
 }  // namespace
 
 void set_refusal(bool may_refuse) {
-  limit = may_refuse ? kCount : kMostCount;
+  refuses = may_refuse;
 }
 
 uint8_t* lend() {
@@ -67,7 +67,6 @@ uint8_t* lend() {
   pthread_mutex_lock(&lock);
   if (Buffer* buffer = find_free()) {
     buffer->place = Buffer::kLent;
-    ++in_use;
     if (last_return_ns == 0) last_return_ns = now_ns();
     memory = buffer->content.memory;
   }
@@ -80,11 +79,13 @@ bool take_back(const Returned& returned) {
   pthread_mutex_lock(&lock);
   Buffer* buffer = find(returned.memory);
   // A buffer that comes back twice is digested once: it may be on its way out again.
-  if (buffer != nullptr && buffer->place == Buffer::kLent) {
+  if (buffer != nullptr &&
+      (buffer->place == Buffer::kLent || buffer->place == Buffer::kForgotten)) {
     buffer->content = returned;
     if (buffer->content.valid > kSize) buffer->content.valid = kSize;
     buffer->place = Buffer::kReturned;
     buffer->order = ++returns;
+    ++waiting;
     last_return_ns = now_ns();
   }
   pthread_mutex_unlock(&lock);
@@ -93,9 +94,9 @@ bool take_back(const Returned& returned) {
 
 bool scarce() {
   pthread_mutex_lock(&lock);
-  bool few = in_use > kCount / 2;
+  bool many = waiting > kMostWaiting / 4;
   pthread_mutex_unlock(&lock);
-  return few;
+  return many;
 }
 
 bool oldest(Returned* out) {
@@ -119,11 +120,11 @@ void recycle(uint8_t* memory) {
   pthread_mutex_unlock(&lock);
   if (buffer == nullptr) return;
   // CUPTI was promised zeros. Fresh pages are zero as well.
-  bool spare = buffer - buffers >= kCount;
+  bool spare = buffer - buffers >= kMostWaiting;
   if (!spare || madvise(memory, kSize, MADV_DONTNEED) != 0) memset(memory, 0, kSize);
   pthread_mutex_lock(&lock);
   buffer->place = Buffer::kFree;
-  --in_use;
+  --waiting;
   pthread_mutex_unlock(&lock);
 }
 
@@ -138,6 +139,15 @@ uint64_t withheld_since_ns() {
   }
   pthread_mutex_unlock(&lock);
   return since_ns;
+}
+
+void forget_lent() {
+  pthread_mutex_lock(&lock);
+  for (Buffer& buffer : buffers) {
+    if (buffer.place == Buffer::kLent) buffer.place = Buffer::kForgotten;
+  }
+  last_return_ns = 0;
+  pthread_mutex_unlock(&lock);
 }
 
 uint64_t take_refusals() {

@@ -13,9 +13,11 @@
 namespace mfu::activity_buffers {
 
 inline constexpr size_t kSize = 256 << 10;  // about 1,200 kernels
-inline constexpr int kCount = 32;           // 8 MiB
-// A CUPTI that may crash when a request is refused gets more, for bursts that outrun the digestion.
-// What lies beyond kCount gives its memory back after each use.
+// So many may wait to be digested; with more a burst has outrun us, and requests are refused. Those
+// that CUPTI holds open do not count: they are as many as the process has threads or contexts.
+inline constexpr int kMostWaiting = 32;  // 8 MiB
+// All together. A CUPTI that may crash when a request is refused gets these also in a burst. What
+// lies beyond kMostWaiting gives its memory back after each use.
 inline constexpr int kMostCount = 128;
 
 struct Returned {
@@ -34,7 +36,7 @@ uint8_t* lend();
 // False when the memory is not of this pool: another client's buffer.
 bool take_back(const Returned& buffer);
 
-// More than half of the pool is lent or waits: digest before it runs dry.
+// Many wait: digest before the pool runs dry.
 bool scarce();
 
 // The buffer that came back first. It stays the caller's until recycle().
@@ -45,6 +47,10 @@ void recycle(uint8_t* memory);
 // that is lent holds records; 0 if none does. Records that lie there and do not come, not even when
 // CUPTI is flushed, have gone to another client that has put its callbacks in the place of ours.
 uint64_t withheld_since_ns();
+
+// Another client has had CUPTI since: what is lent now is not awaited any more. It stays CUPTI's,
+// and is taken back if it comes.
+void forget_lent();
 
 // Requests refused since the last call.
 uint64_t take_refusals();

@@ -20,7 +20,28 @@ std::string plural(uint64_t count, const char* one, const char* many) {
 
 }  // namespace
 
+void Analysis::add_traffic(const Record& record) {
+  if (record.communicators.abi == 0) return;
+  traffic_.told = true;
+  for (int i = 0; i < kCollectives; ++i) {
+    const CollectiveTraffic& theirs = record.communicators.collectives[i];
+    CollectiveTraffic& ours = traffic_.collectives[i];
+    ours.count += theirs.count;
+    ours.bytes += theirs.bytes;
+    ours.bus_bytes += theirs.bus_bytes;
+    ours.unsized += theirs.unsized;
+    ours.unrated += theirs.unrated;
+    ours.captured += theirs.captured;
+    ours.captured_bytes += theirs.captured_bytes;
+    ours.engine_count += theirs.engine_count;
+    ours.engine_bytes += theirs.engine_bytes;
+    ours.engine_bus_bytes += theirs.engine_bus_bytes;
+    traffic_.kernel_ns[i] += record.collective_ns[i];
+  }
+}
+
 void Analysis::add(TraceFigures figures) {
+  if (figures.record != nullptr) add_traffic(*figures.record);
   first_participants_.push_back(participants_);
   participants_ += figures.devices.size();
   for (const KernelFigures& kernel : figures.kernels) {
@@ -36,6 +57,8 @@ void Analysis::add(TraceFigures figures) {
     found->second.time.add(kernel.time);
     found->second.longest_ns = std::max(found->second.longest_ns, kernel.longest_ns);
   }
+  other_kernels_.time.add(figures.other_kernels);
+  kernel_names_ = std::max<size_t>(kernel_names_, figures.kernel_names);
   if (figures.kernels.size() > top_) figures.kernels.resize(top_);
   files_.push_back(std::move(figures));
 }
@@ -76,7 +99,7 @@ bool Analysis::finish(std::string* error) {
     }
   }
 
-  kernel_names_ = merged_.size();
+  kernel_names_ = std::max(kernel_names_, merged_.size());
   for (auto& [name, kernel] : merged_) kernels_.push_back(std::move(kernel));
   merged_.clear();
   std::sort(kernels_.begin(), kernels_.end(), [](const KernelFigures& a, const KernelFigures& b) {
@@ -85,6 +108,13 @@ bool Analysis::finish(std::string* error) {
   for (size_t i = top_; i < kernels_.size(); ++i) other_kernels_.time.add(kernels_[i].time);
   if (kernels_.size() > top_) kernels_.resize(top_);
   return skew_.finish(&skew_figures_, error);
+}
+
+double bus_bandwidth_of(const Analysis::Traffic& traffic, int collective) {
+  const CollectiveTraffic& calls = traffic.collectives[collective];
+  const uint64_t ns = traffic.kernel_ns[collective];
+  if (calls.count == 0 || calls.unrated > 0 || calls.captured > 0 || ns == 0) return -1;
+  return bus_bandwidth(calls.kernel_bus_bytes(), ns);
 }
 
 bool Analysis::partial() const {
@@ -100,7 +130,7 @@ std::vector<std::string> Analysis::notes() const {
     if (file.partial) {
       notes.push_back("PARTIAL: " + file.error + "; what stands before it is counted");
     }
-    if (file.operations == 0) {
+    if (file.operations == 0 && file.record == nullptr) {
       notes.push_back(
           name + "no GPU activity (out-of-range or dropped buffers?)" +
           (file.launches_without_kernel == 0
@@ -113,7 +143,7 @@ std::vector<std::string> Analysis::notes() const {
           name + plural(file.launches_without_kernel, "kernel launch has", "kernel launches have") +
           " no kernel in the trace");
     }
-    if (file.invalid > 0) {
+    if (file.invalid > 0 && file.record == nullptr) {
       notes.push_back(name + plural(file.invalid, "operation", "operations") +
                       " without plausible times kept out (start and end 0, or longer than a day)");
     }

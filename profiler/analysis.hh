@@ -37,6 +37,13 @@ class Analysis {
   const std::vector<TraceFigures>& files() const { return files_; }
   const std::vector<std::string>& errors() const { return errors_; }
   const Attribution& total() const { return total_; }
+  // By collective, of the records whose processes let NCCL tell; `told` is false without any.
+  struct Traffic {
+    bool told = false;
+    CollectiveTraffic collectives[kCollectives];
+    uint64_t kernel_ns[kCollectives] = {};  // of the same processes
+  };
+  const Traffic& traffic() const { return traffic_; }
   // Merged over the files, longest time first; the rest of the table is the last one, if any.
   const std::vector<KernelFigures>& kernels() const { return kernels_; }
   const KernelFigures& other_kernels() const { return other_kernels_; }
@@ -51,6 +58,8 @@ class Analysis {
   std::vector<std::string> notes() const;
 
  private:
+  void add_traffic(const Record& record);
+
   size_t top_;
   size_t participants_ = 0;
   std::vector<size_t> first_participants_;  // by order of arrival
@@ -60,6 +69,7 @@ class Analysis {
   std::vector<size_t> row_of_participant_;
   std::vector<size_t> participant_of_row_;
   Attribution total_;
+  Traffic traffic_;
   std::unordered_map<std::string, KernelFigures> merged_;
   std::vector<KernelFigures> kernels_;
   KernelFigures other_kernels_;
@@ -84,6 +94,10 @@ std::string short_kernel_name(const std::string& name, size_t width);
 
 // "allreduce", "gemm bf16", "" for other compute.
 std::string kind_name(const KernelKind& kind);
+
+// Bus bandwidth of a collective in GB/s, or negative where it is not known: bytes that NCCL did not
+// tell, calls in CUDA graphs, or no kernel of the collective's name.
+double bus_bandwidth_of(const Analysis::Traffic& traffic, int collective);
 
 void write_table(std::ostream& out, const Analysis& analysis);
 void write_json(std::ostream& out, const Analysis& analysis);

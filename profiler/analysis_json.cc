@@ -67,9 +67,104 @@ Json kernels_of(const std::vector<KernelFigures>& kernels) {
   return list;
 }
 
+// Null where NCCL told nothing.
+Json communicators_of(const Record& record) {
+  const CommunicatorSums& sums = record.communicators;
+  if (sums.abi == 0) return {};
+  Json json = {{"abi", sums.abi}, {"communicators", sums.communicators}};
+  json["collectives"] = Json::object();
+  for (int i = 0; i < kCollectives; ++i) {
+    const CollectiveTraffic& traffic = sums.collectives[i];
+    if (traffic.count + traffic.captured == 0) continue;
+    json["collectives"][collective_name(static_cast<Collective>(i))] = {
+        {"count", traffic.count},
+        {"bytes", traffic.bytes},
+        {"bus_bytes", traffic.bus_bytes},
+        {"unsized", traffic.unsized},
+        {"unrated", traffic.unrated},
+        {"captured", traffic.captured},
+        {"captured_bytes", traffic.captured_bytes},
+        {"engine_count", traffic.engine_count},
+        {"engine_bytes", traffic.engine_bytes},
+        {"engine_bus_bytes", traffic.engine_bus_bytes}};
+  }
+  json["list"] = Json::array();
+  for (uint32_t i = 0; i < sums.listed; ++i) {
+    const CommunicatorTraffic& one = sums.list[i];
+    json["list"].push_back({{"name", one.name},
+                            {"hash", one.hash},
+                            {"rank", one.rank},
+                            {"ranks", one.ranks},
+                            {"nodes", one.nodes},
+                            {"count", one.count},
+                            {"bytes", one.bytes},
+                            {"bus_bytes", one.bus_bytes},
+                            {"captured", one.captured}});
+  }
+  return json;
+}
+
+// Slices of equal width: compute, exposed and overlapped communication, exposed memory.
+Json series_of(const TimeSeries& series) {
+  Json json = {{"origin_ns", series.origin_ns}, {"width_ns", series.width_ns}};
+  json["slices"] = Json::array();
+  for (size_t i = 0; i < series.count; ++i) {
+    const TimeSeries::Slice& slice = series.slices[i];
+    json["slices"].push_back({slice.compute_ns, slice.exposed_communication_ns,
+                              slice.overlapped_communication_ns, slice.exposed_memory_ns});
+  }
+  return json;
+}
+
+// What only a record knows: how it came about, what it lost and what it cost.
+Json record_of(const Record& record) {
+  return {{"pid", record.pid},
+          {"task", record.task == UINT32_MAX ? Json() : Json(record.task)},
+          {"state", state_name(record.state)},
+          {"cupti_version", record.cupti_version},
+          {"cupti_call", cupti_call_name(record.cupti_call)},
+          {"cupti_result", record.cupti_result},
+          {"finished", (record.flags & kFinished) != 0},
+          {"started_ns", record.started_ns},
+          {"published_ns", record.published_ns},
+          {"lost",
+           {{"ns", record.lost_ns},
+            {"dropped", record.dropped},
+            {"unfinished", record.unfinished},
+            {"zero_times", record.zero_times},
+            {"reversed", record.reversed},
+            {"implausible", record.implausible},
+            {"duplicates", record.duplicates},
+            {"late", record.late},
+            {"late_ns", record.late_ns}}},
+          {"cost",
+           {{"callback_ns", record.callback_ns},
+            {"worker_ns", record.worker_ns},
+            {"memory_bytes", record.memory_bytes}}},
+          {"nccl", communicators_of(record)},
+          {"series", series_of(record.series)}};
+}
+
+// Null where nothing tells the steps.
+Json found_of(const StepEstimate& steps) {
+  if (steps.source == StepSource::kNone) return {};
+  return {{"source", step_source_name(steps.source)},
+          {"confidence", steps.confidence / 1000.0},
+          {"count", steps.count},
+          {"period_ns", steps.period_ns},
+          {"median_ns", steps.median_ns},
+          {"first_ns", steps.first_ns},
+          {"last_ns", steps.last_ns},
+          {"productive_ns", steps.productive_ns},
+          {"stalled_ns", steps.stalled_ns},
+          {"stalls", steps.stalls},
+          {"before_ns", steps.before_ns}};
+}
+
 Json file_of(const TraceFigures& file) {
   Json json = {{"file", file.path}, {"partial", file.partial}};
   if (file.partial) json["error"] = file.error;
+  if (file.record != nullptr) json["record"] = record_of(*file.record);
   json["rank"] = known(file.head.rank);
   json["world_size"] = known(file.head.world_size);
   json["backend"] = known(file.head.backend);
@@ -94,6 +189,7 @@ Json file_of(const TraceFigures& file) {
     one["name"] = named == file.head.gpus.end() ? Json() : Json(named->second);
     one["start_ns"] = device.start_ns;
     one.update(sums_of(device.sums));
+    one["steps_found"] = found_of(device.steps);
     json["devices"].push_back(std::move(one));
   }
   json["steps"] = Json::array();

@@ -139,9 +139,30 @@ void write_time(std::ostream& out, const Analysis& analysis) {
          " by neither\n";
 }
 
+// Steps that no mark tells.
+void write_found_steps(std::ostream& out, const Analysis& analysis) {
+  Columns table({"rank", "gpu", "steps", "mean", "median", "start-up", "stalls", "lost in them",
+                 "confidence", "told by"},
+                1);
+  size_t found = 0;
+  for (const Analysis::Row& row : analysis.rows()) {
+    const StepEstimate& steps = row.device->steps;
+    if (steps.source == StepSource::kNone) continue;
+    if (++found > kMostRows) continue;
+    table.add({printable(row.label, 20), number(static_cast<uint64_t>(row.device->device)),
+               number(steps.count), duration(steps.period_ns), duration(steps.median_ns),
+               duration(steps.before_ns), number(steps.stalls), duration(steps.stalled_ns),
+               format("%.1f%%", steps.confidence / 10.0), step_source_name(steps.source)});
+  }
+  if (found == 0) return;
+  out << "\nTraining steps, as the kernels tell\n";
+  table.write(out);
+  if (found > kMostRows) out << "  (" << found - kMostRows << " more; --json has all)\n";
+}
+
 void write_steps(std::ostream& out, const Analysis& analysis) {
   const std::vector<MergedStep> steps = merged_steps(analysis.files());
-  if (steps.empty()) return;
+  if (steps.empty()) return write_found_steps(out, analysis);
   const bool ranks = std::any_of(steps.begin(), steps.end(),
                                  [](const MergedStep& step) { return step.files > 1; });
   out << "\nSteps: what was launched in each" << (ranks ? ", averaged over ranks\n" : "\n");
@@ -165,18 +186,48 @@ void write_steps(std::ostream& out, const Analysis& analysis) {
   }
 }
 
-void write_collectives(std::ostream& out, const Attribution& total) {
+std::string bytes(uint64_t count) {
+  static constexpr std::pair<double, const char*> kUnits[] = {
+      {1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
+  for (const auto& [size, unit] : kUnits) {
+    if (static_cast<double>(count) >= size) {
+      return format("%.2f %s", static_cast<double>(count) / size, unit);
+    }
+  }
+  return number(count) + " B";
+}
+
+void write_collectives(std::ostream& out, const Analysis& analysis) {
+  const Attribution& total = analysis.total();
+  const Analysis::Traffic& traffic = analysis.traffic();
   if (total.communication.count == 0) return;
   out << "\nCollectives (kernel time, concurrent ones counted twice)\n";
-  Columns table({"collective", "time", "of comm", "calls", "mean"});
+  std::vector<std::string> head = {"collective", "time", "of comm", "kernels", "mean"};
+  if (traffic.told) append(&head, {"calls", "bytes", "bus GB/s"});
+  Columns table(std::move(head));
   for (int i = 0; i < kCollectives; ++i) {
     const CountedTime& time = total.collectives[i];
-    if (time.count == 0) continue;
-    table.add({collective_name(static_cast<Collective>(i)), duration(time.ns),
-               share(time.ns, total.communication.ns), number(time.count),
-               duration(time.ns / time.count)});
+    const CollectiveTraffic& calls = traffic.collectives[i];
+    if (time.count == 0 && calls.count + calls.captured == 0) continue;
+    std::vector<std::string> cells = {collective_name(static_cast<Collective>(i)),
+                                      duration(time.ns), share(time.ns, total.communication.ns),
+                                      number(time.count),
+                                      time.count == 0 ? "-" : duration(time.ns / time.count)};
+    if (traffic.told) {
+      const double bandwidth = bus_bandwidth_of(traffic, i);
+      append(&cells, {number(calls.count + calls.captured), bytes(calls.bytes),
+                      bandwidth < 0 ? "n/a" : format("%.1f", bandwidth)});
+    }
+    table.add(std::move(cells));
   }
   table.write(out);
+  if (traffic.told) {
+    out << "  calls and bytes as NCCL tells them; bus GB/s: bus bytes as nccl-tests defines them, "
+           "by"
+           " kernel time;\n  n/a where NCCL does not tell all bytes, or calls were captured into "
+           "CUDA"
+           " graphs\n";
+  }
 }
 
 void write_kernels(std::ostream& out, const Analysis& analysis) {
@@ -231,7 +282,7 @@ void write_table(std::ostream& out, const Analysis& analysis) {
   if (!analysis.rows().empty()) {
     write_time(out, analysis);
     write_steps(out, analysis);
-    write_collectives(out, analysis.total());
+    write_collectives(out, analysis);
     write_skew(out, analysis);
     write_kernels(out, analysis);
   }

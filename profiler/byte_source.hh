@@ -28,10 +28,11 @@ class ByteSource {
   uint64_t file_size() const { return file_size_; }
 
  private:
-  struct Unpacker;  // zlib's state
+  struct Unpacker;  // ISA-L's state
 
   size_t fetch(unsigned char* to, size_t room);
   size_t unpack(char* to, size_t room);
+  size_t unpack_block(char* to);
 
   int descriptor_ = -1;
   bool unpacks_ = false;

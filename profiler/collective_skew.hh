@@ -44,7 +44,7 @@ struct SkewFigures {
 
 class CollectiveSkew {
  public:
-  explicit CollectiveSkew(size_t memory = 16 << 20);
+  explicit CollectiveSkew(size_t memory = 1 << 20);
   ~CollectiveSkew();
 
   // In order of start within a participant. `name` is compared up to its '('.

@@ -6,6 +6,8 @@
 #include <link.h>
 #include <string.h>
 
+#include "profiler/cupti_library.hh"
+
 namespace mfu::cupti {
 namespace {
 
@@ -18,6 +20,7 @@ static_assert(offsetof(CUpti_ActivityKernel10, streamId) == 48);
 static_assert(offsetof(CUpti_ActivityKernel10, gridX) == 52);
 static_assert(offsetof(CUpti_ActivityKernel10, correlationId) == 92);
 static_assert(offsetof(CUpti_ActivityKernel10, name) == 104);
+static_assert(offsetof(CUpti_ActivityKernel10, graphNodeId) == 144);  // since CUDA 11.1
 static_assert(offsetof(CUpti_ActivityMemcpy6, start) == 16);
 static_assert(offsetof(CUpti_ActivityMemcpy6, deviceId) == 32);
 static_assert(offsetof(CUpti_ActivityMemcpy6, streamId) == 40);
@@ -40,14 +43,18 @@ struct Functions {
   decltype(&cuptiActivityGetNextRecord) get_next_record;
   decltype(&cuptiActivityGetNumDroppedRecords) get_dropped;
   decltype(&cuptiActivitySetAttribute) set_attribute;
+  decltype(&cuptiSubscribe) subscribe;
+  decltype(&cuptiUnsubscribe) unsubscribe;
 };
 
 constinit Functions functions{};
+constinit void* library = nullptr;
 constinit BufferCallbacks client{};
+constinit uint32_t api_version = 0;  // as version() found it
 
 template <typename F>
-void resolve(void* library, const char* name, F* out) {
-  *out = reinterpret_cast<F>(dlsym(library, name));
+void resolve(void* from, const char* name, F* out) {
+  *out = reinterpret_cast<F>(dlsym(from, name));
 }
 
 struct MappedSearch {
@@ -74,30 +81,6 @@ void* mapped_library(const char* prefix) {
   return dlopen(search.path, RTLD_NOW | RTLD_NOLOAD);
 }
 
-void* find_library(const char* path) {
-  if (void* mapped = mapped_library("libcupti.so")) return mapped;
-  if (path != nullptr && path[0] == '/') return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  static constexpr const char* kCandidates[] = {
-      "libcupti.so.13",
-      "libcupti.so.12",
-      "libcupti.so.11.8",
-      "libcupti.so.11.7",
-      "libcupti.so.11.6",
-      "libcupti.so.11.5",
-      "libcupti.so.11.4",
-      "libcupti.so.11.3",
-      "libcupti.so.11.2",
-      "libcupti.so.11.1",
-      "libcupti.so.11.0",
-      "/usr/local/cuda/lib64/libcupti.so",
-      "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
-  };
-  for (const char* candidate : kCandidates) {
-    if (void* library = dlopen(candidate, RTLD_NOW | RTLD_LOCAL)) return library;
-  }
-  return nullptr;
-}
-
 CUpti_ActivityKind cupti_kind(ActivityKind kind) {
   switch (kind) {
     case ActivityKind::kKernel:
@@ -114,9 +97,16 @@ CUpti_ActivityKind cupti_kind(ActivityKind kind) {
   return CUPTI_ACTIVITY_KIND_INVALID;
 }
 
+// Field by field: a whole struct, made and then copied, would be read back before it is stored.
 template <typename Record>
-Activity copied(ActivityKind kind, const Record& record) {
-  return {kind, record.start, record.end, record.deviceId, record.streamId, record.correlationId};
+void copy(ActivityKind kind, const Record& record, Activity* out) {
+  out->kind = kind;
+  out->start_ns = record.start;
+  out->end_ns = record.end;
+  out->device = record.deviceId;
+  out->stream = record.streamId;
+  out->correlation = record.correlationId;
+  out->name = nullptr;
 }
 
 void CUPTIAPI on_requested(uint8_t** buffer, size_t* size, size_t* max_records) {
@@ -132,7 +122,7 @@ void CUPTIAPI on_completed(CUcontext context, uint32_t stream, uint8_t* buffer, 
 }  // namespace
 
 bool load(const char* path) {
-  void* library = find_library(path);
+  library = open_library(path);
   if (library == nullptr) return false;
   resolve(library, "cuptiGetVersion", &functions.get_version);
   resolve(library, "cuptiActivityRegisterCallbacks", &functions.register_callbacks);
@@ -142,11 +132,23 @@ bool load(const char* path) {
   resolve(library, "cuptiActivityGetNextRecord", &functions.get_next_record);
   resolve(library, "cuptiActivityGetNumDroppedRecords", &functions.get_dropped);
   resolve(library, "cuptiActivitySetAttribute", &functions.set_attribute);
+  resolve(library, "cuptiSubscribe", &functions.subscribe);
+  resolve(library, "cuptiUnsubscribe", &functions.unsubscribe);
   return true;
 }
 
+void* function(const char* name) {
+  return library != nullptr ? dlsym(library, name) : nullptr;
+}
+
+uint32_t number_of(ActivityKind kind) {
+  return cupti_kind(kind);
+}
+
 int version(uint32_t* out) {
-  return functions.get_version != nullptr ? functions.get_version(out) : kNoLibrary;
+  int result = functions.get_version != nullptr ? functions.get_version(out) : kNoLibrary;
+  if (result == 0) api_version = *out;
+  return result;
 }
 
 int register_callbacks(const BufferCallbacks& callbacks) {
@@ -164,11 +166,20 @@ int disable(ActivityKind kind) {
   return functions.disable != nullptr ? functions.disable(cupti_kind(kind)) : kNoLibrary;
 }
 
-void promise_zeroed_buffers() {
+int probe_subscription() {
+  if (functions.subscribe == nullptr || functions.unsubscribe == nullptr) return kNoLibrary;
+  CUpti_SubscriberHandle handle = nullptr;
+  auto nothing = [](void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {};
+  int result = functions.subscribe(&handle, nothing, nullptr);
+  if (result == CUPTI_SUCCESS) functions.unsubscribe(handle);
+  return result;
+}
+
+void promise_zeroed_buffers(bool zeroed) {
   if (functions.set_attribute == nullptr) return;
-  uint8_t yes = 1;
-  size_t size = sizeof(yes);
-  functions.set_attribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size, &yes);
+  uint8_t value = zeroed ? 1 : 0;
+  size_t size = sizeof(value);
+  functions.set_attribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size, &value);
 }
 
 int flush(bool forced) {
@@ -201,25 +212,26 @@ bool next(uint8_t* buffer, size_t valid, void** cursor, Activity* out, int* resu
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
     case CUPTI_ACTIVITY_KIND_KERNEL: {
       auto* kernel = reinterpret_cast<const CUpti_ActivityKernel10*>(record);
-      *out = copied(ActivityKind::kKernel, *kernel);
+      copy(ActivityKind::kKernel, *kernel, out);
       out->grid[0] = static_cast<uint32_t>(kernel->gridX);
       out->grid[1] = static_cast<uint32_t>(kernel->gridY);
       out->grid[2] = static_cast<uint32_t>(kernel->gridZ);
+      out->graph_node = api_version > kOldestVersion ? kernel->graphNodeId : 0;
       out->name = kernel->name;
       return true;
     }
     case CUPTI_ACTIVITY_KIND_MEMCPY:
-      *out = copied(ActivityKind::kMemcpy, *reinterpret_cast<const CUpti_ActivityMemcpy6*>(record));
+      copy(ActivityKind::kMemcpy, *reinterpret_cast<const CUpti_ActivityMemcpy6*>(record), out);
       return true;
     case CUPTI_ACTIVITY_KIND_MEMCPY2:
-      *out = copied(ActivityKind::kMemcpyPeer,
-                    *reinterpret_cast<const CUpti_ActivityMemcpyPtoP4*>(record));
+      copy(ActivityKind::kMemcpyPeer, *reinterpret_cast<const CUpti_ActivityMemcpyPtoP4*>(record),
+           out);
       return true;
     case CUPTI_ACTIVITY_KIND_MEMSET:
-      *out = copied(ActivityKind::kMemset, *reinterpret_cast<const CUpti_ActivityMemset4*>(record));
+      copy(ActivityKind::kMemset, *reinterpret_cast<const CUpti_ActivityMemset4*>(record), out);
       return true;
     default:
-      *out = {ActivityKind::kOther};
+      out->kind = ActivityKind::kOther;
       return true;
   }
 }

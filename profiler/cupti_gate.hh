@@ -33,6 +33,7 @@ struct Activity {
   uint32_t correlation;  // of the launching call; the kernels of one graph launch share it
   // Kernels only.
   uint32_t grid[3];
+  uint64_t graph_node;  // 0: launched alone, or by a CUPTI that does not tell (CUDA 11.0)
   const char* name;  // CUPTI owns it
 };
 
@@ -43,17 +44,24 @@ struct BufferCallbacks {
   void (*completed)(void* context, uint32_t stream, uint8_t* buffer, size_t size, size_t valid);
 };
 
-// Finds libcupti: one that is mapped already; else `path` if not null; else the search path and the
-// toolkit's usual folders. False when there is none.
+// Finds libcupti as open_library() does. False when there is none.
 bool load(const char* path);
+// A function of that library by its name, or nullptr. For those who want to see others call it.
+void* function(const char* name);
+// CUpti_ActivityKind.
+uint32_t number_of(ActivityKind kind);
 
 int version(uint32_t* out);
 // One client per process: the callbacks are kept in a static.
 int register_callbacks(const BufferCallbacks& callbacks);
+// 0: nobody has subscribed to CUPTI's callbacks. kMultipleSubscribers: somebody has, or a tool
+// outside of this process (nsys, ncu, compute-sanitizer, cuda-gdb) owns it.
+int probe_subscription();
 int enable(ActivityKind kind);
 int disable(ActivityKind kind);
-// Tells CUPTI that our buffers come zeroed. A refusal costs speed only.
-void promise_zeroed_buffers();
+// Tells CUPTI whether buffers come zeroed: ours do. A refusal costs speed only. The promise holds
+// for whoever hands out buffers: it is to be taken back before another client does.
+void promise_zeroed_buffers(bool zeroed);
 // forced: also returns records of running kernels, without their end, and never again.
 int flush(bool forced);
 // The dropped records since the last call.

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "profiler/steps.hh"
 #include "profiler/trace_figures.hh"
 
 namespace mfu {
@@ -28,7 +29,9 @@ class KernelNames {
       }
       bytes_ += name.size();
       found = numbers_.emplace(name, static_cast<uint32_t>(kernels_.size())).first;
-      kernels_.push_back({*kind, {}, 0, &found->first});
+      const KernelMark mark =
+          is_optimizer_kernel(name) ? KernelMark::kOptimizer : KernelMark::kNone;
+      kernels_.push_back({*kind, {}, 0, &found->first, mark});
     }
     Kernel& kernel = kernels_[found->second];
     *kind = kernel.kind;
@@ -38,6 +41,7 @@ class KernelNames {
   }
 
   std::string_view name(uint32_t number) const { return *kernels_[number].name; }
+  KernelMark mark(uint32_t number) const { return kernels_[number].mark; }
 
   // The table, longest time first. Once, at the end.
   void take(std::vector<KernelFigures>* figures, uint64_t* unlisted) {
@@ -63,6 +67,7 @@ class KernelNames {
     CountedTime time;
     uint64_t longest_ns;
     const std::string* name;  // the map's key: it stays where it is
+    KernelMark mark;
   };
 
   std::unordered_map<std::string, uint32_t, Hash, std::equal_to<>> numbers_;

@@ -12,6 +12,7 @@
 #include <iostream>
 
 #include "profiler/analysis.hh"
+#include "profiler/record_reader.hh"
 #include "profiler/trace_reader.hh"
 
 namespace {
@@ -27,9 +28,9 @@ constexpr char kIntroduction[] =
     "Usage: mfu-analyze [options] PATH...\n\n"
     "Tells where the GPU time went: compute, communication (exposed and overlapped), copies, "
     "idle.\n"
-    "PATH is a trace or a folder with one of each rank: Kineto or Chrome JSON (also .gz), or "
-    "nsys's\n"
-    "SQLite export (nsys export --type sqlite).\n\n";
+    "PATH is a trace or a folder with one of each rank: Kineto or Chrome JSON (also .gz), nsys's\n"
+    "SQLite export (nsys export --type sqlite), or the records of a job that ran with\n"
+    "srun --mfu-profile=keep=FOLDER (.mfu).\n\n";
 
 struct Request {
   std::vector<std::string> paths;
@@ -53,7 +54,7 @@ bool add_traces(const std::string& path, std::vector<std::string>* files) {
   std::vector<std::string> names;
   while (const dirent* entry = readdir(folder)) {
     const std::string name = entry->d_name;
-    for (const char* ending : {".json", ".json.gz", ".sqlite", ".sqlite.gz"}) {
+    for (const char* ending : {".json", ".json.gz", ".sqlite", ".sqlite.gz", mfu::kRecordSuffix}) {
       if (name[0] != '.' && name.ends_with(ending)) names.push_back(name);
     }
   }
@@ -106,6 +107,14 @@ class Progress {
   Clock::time_point last_;
 };
 
+void analyze_record(const std::string& path, Progress* progress, mfu::Analysis* analysis) {
+  auto figures = mfu::read_record(path);
+  if (figures) return analysis->add(std::move(*figures));
+  progress->clear();
+  std::cerr << "mfu-analyze: " << figures.error().text() << '\n';
+  analysis->fail(figures.error().text());
+}
+
 // Adds the file's figures, or its error. False when nothing more can be done.
 bool analyze(const std::string& path, const Request& request, Progress* progress,
              mfu::Analysis* analysis) {
@@ -114,6 +123,10 @@ bool analyze(const std::string& path, const Request& request, Progress* progress
   mfu::FigureBuilder builder(chosen);
   mfu::TraceHead head;
   progress->begin(path);
+  if (mfu::is_record_path(path)) {
+    analyze_record(path, progress, analysis);
+    return true;
+  }
   const auto done =
       mfu::read_trace(path, &builder, &head,
                       [progress](uint64_t read, uint64_t size) { progress->say(read, size); });

@@ -2,9 +2,14 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
+#include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
+
+#include "profiler/steps.hh"
 
 namespace mfu {
 namespace {
@@ -20,6 +25,12 @@ using Statement = std::unique_ptr<sqlite3_stmt, Closer>;
 
 // The upper bits of nsys's global ids name the process; what is left is a thread.
 constexpr int kThreadBits = 24;
+
+// Pushed and popped, or started and ended; the other types are marks, domains and names.
+constexpr char kOnlyRanges[] = " WHERE t.eventType IN (59, 60)";
+
+// More steps than that are not remembered.
+constexpr size_t kMostRanges = 1'000'000;
 
 class Report {
  public:
@@ -40,6 +51,7 @@ class Report {
     read_operations(kCopies, OperationKind::kCopy);
     read_operations(kFills, OperationKind::kFill);
     read_launches();
+    read_steps();
     if (has("CUPTI_ACTIVITY_KIND_GRAPH_TRACE") && count("CUPTI_ACTIVITY_KIND_GRAPH_TRACE") > 0) {
       head_->note =
           "CUDA graphs were traced as a whole: their kernels are not in the report (profile with "
@@ -53,7 +65,8 @@ class Report {
   static constexpr const char* kCopies = "CUPTI_ACTIVITY_KIND_MEMCPY";
   static constexpr const char* kFills = "CUPTI_ACTIVITY_KIND_MEMSET";
   static constexpr const char* kCalls = "CUPTI_ACTIVITY_KIND_RUNTIME";
-  static constexpr const char* kTables[] = {kKernels, kCopies, kFills, kCalls};
+  static constexpr const char* kRanges = "NVTX_EVENTS";
+  static constexpr const char* kTables[] = {kKernels, kCopies, kFills, kCalls, kRanges};
 
   Statement prepare(const std::string& sql) {
     sqlite3_stmt* statement = nullptr;
@@ -153,6 +166,63 @@ class Report {
         sink_->launch({integer(row, 0), correlation(process, integer(row, 1)), kernel});
       advance();
     }
+  }
+
+  struct Range {
+    int64_t thread;
+    int64_t start_ns;
+    int64_t end_ns;
+    std::string name;
+  };
+
+  // NVTX ranges that are training steps by their names, as the injected library counts them: of
+  // nested ones the outermost, and in each process those of the thread that has most.
+  void read_steps() {
+    if (!has(kRanges) || !has(kRanges, "end") || !has(kRanges, "text")) return;
+    const bool registered = has(kRanges, "textId");
+    Statement row = prepare(
+        std::string("SELECT t.start, t.end, ") + (has(kRanges, "globalTid") ? "t.globalTid" : "0") +
+        ", " + (registered ? "coalesce(nullif(t.text, ''), s.value)" : "t.text") + " FROM " +
+        kRanges + " t" + (registered ? " LEFT JOIN StringIds s ON s.id = t.textId" : "") +
+        (has(kRanges, "eventType") ? kOnlyRanges : ""));
+    std::vector<Range> ranges;
+    while (step(row)) {
+      advance();
+      const string_view name = text(row, 3);
+      if (null(row, 1) || integer(row, 1) <= integer(row, 0) || !is_step_range(name)) continue;
+      if (ranges.size() == kMostRanges) continue;
+      ranges.push_back({integer(row, 2), integer(row, 0), integer(row, 1), std::string(name)});
+    }
+    keep_outermost(&ranges);
+    std::map<int64_t, size_t> counts;
+    for (const Range& range : ranges) ++counts[range.thread];
+    std::map<uint64_t, int64_t> threads;
+    for (const auto& [thread, count] : counts) {
+      const auto [found, first] =
+          threads.emplace(static_cast<uint64_t>(thread) >> kThreadBits, thread);
+      if (!first && count > counts[found->second]) found->second = thread;
+    }
+    for (const Range& range : ranges) {
+      if (threads[static_cast<uint64_t>(range.thread) >> kThreadBits] != range.thread) continue;
+      sink_->step({range.start_ns, range.end_ns, range.name, false});
+    }
+  }
+
+  static void keep_outermost(std::vector<Range>* ranges) {
+    std::sort(ranges->begin(), ranges->end(), [](const Range& a, const Range& b) {
+      return std::tie(a.thread, a.start_ns, b.end_ns) < std::tie(b.thread, b.start_ns, a.end_ns);
+    });
+    const Range* outer = nullptr;
+    std::vector<Range> kept;
+    kept.reserve(ranges->size());
+    for (const Range& range : *ranges) {
+      if (outer != nullptr && range.thread == outer->thread && range.end_ns <= outer->end_ns) {
+        continue;
+      }
+      kept.push_back(range);
+      outer = &kept.back();
+    }
+    *ranges = std::move(kept);
   }
 
   void advance() {

@@ -1,4 +1,5 @@
-// The GPU operations of an nsys report in its SQLite export (nsys export --type sqlite).
+// The GPU operations of an nsys report in its SQLite export (nsys export --type sqlite), and its
+// NVTX ranges that are training steps (is_step_range).
 #ifndef MFU_PROFILER_NSYS_READER_HH_
 #define MFU_PROFILER_NSYS_READER_HH_
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,40 +12,37 @@
 #include <algorithm>
 #include <new>
 
-#include "profiler/kernel.hh"
-#include "profiler/timeline.hh"
+#include "profiler/communicators.hh"
+#include "profiler/device_activity.hh"
+#include "profiler/name_table.hh"
+#include "profiler/nvtx_gate.hh"
 
 namespace mfu::process_record {
 namespace {
 
-// Memory: timelines 0.4 MiB a device, names 0.3 MiB.
 constexpr uint32_t kMaxDevices = 16;
-constexpr size_t kTimelineCapacity = 8192;
-constexpr size_t kNameSlots = 8192;  // power of two
 
 // CUPTI's clock and ours agree within microseconds; an operation outside of the process's life by
 // more than this has an impossible time.
 constexpr uint64_t kClockSlackNs = 1'000'000'000;
 
+constexpr uint64_t kKeepEveryNs = 30'000'000'000;
+
 struct Device {
   bool used;
   uint32_t ordinal;
-  Timeline* timeline;
+  DeviceActivity* activity;
   uint64_t unfinished_ns;  // from the first unfinished operation's start to the last flush
   RecordFile file;
   Record record;
 };
 
-struct NameSlot {
-  const char* name;
-  char prefix[24];  // the pointer alone does not prove the name: a module may be unloaded
-  KernelKind kind;
-};
-
 constinit pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // guards everything below
 constinit Device devices[kMaxDevices] = {};
-constinit NameSlot* names = nullptr;
+constinit NameTable* names = nullptr;
 constinit const char* folder = nullptr;
+constinit char kept_path[1024] = {};  // "FOLDER/JOB.STEP.TASK.PID"; empty: nothing is kept
+constinit uint64_t kept_ns = 0;       // when
 constinit bool finished = false;      // the last word was published
 constinit bool slots_failed = false;  // a device could not get a record
 constinit bool file_failed = false;   // a record's file has lost its memory
@@ -71,27 +69,10 @@ void* map_memory(size_t size) {
   return memory;
 }
 
-const KernelKind& kind_of(const char* name) {
-  static constinit KernelKind unnamed{};
-  if (name == nullptr) return unnamed;
-  auto address = reinterpret_cast<uintptr_t>(name);
-  NameSlot& slot = names[(address >> 3) * 0x9e3779b97f4a7c15 >> 51 & (kNameSlots - 1)];
-  if (slot.name != name || strncmp(slot.prefix, name, sizeof(slot.prefix)) != 0) {
-    size_t length = strlen(name);
-    slot.name = name;
-    memcpy(slot.prefix, name, std::min(length + 1, sizeof(slot.prefix)));
-    slot.kind = classify_kernel({name, length});
-  }
-  return slot.kind;
-}
-
 bool prepare(Device* device, uint32_t ordinal) {
-  size_t size = sizeof(Timeline) + 2 * kTimelineCapacity * sizeof(Interval);
-  void* memory = map_memory(size);
+  void* memory = map_memory(sizeof(DeviceActivity));
   if (memory == nullptr) return false;
-  auto* storage = reinterpret_cast<Interval*>(static_cast<char*>(memory) + sizeof(Timeline));
-  static_assert(sizeof(Timeline) % alignof(Interval) == 0);
-  device->timeline = new (memory) Timeline(storage, kTimelineCapacity);
+  device->activity = new (memory) DeviceActivity;
   device->ordinal = ordinal;
   device->record.device = ordinal;
   device->used = true;
@@ -158,24 +139,22 @@ void take_one(const cupti::Activity& activity, uint64_t now_ns) {
     ++record.implausible;
     return;
   }
-  uint64_t duration_ns = activity.end_ns - activity.start_ns;
-  ActivityMask mask = kMemory;
-  if (activity.kind == cupti::ActivityKind::kKernel) {
-    const KernelKind& kind = kind_of(activity.name);
-    if (kind.communication) {
-      mask = kCommunication;
-      ++record.communication_kernels;
-      ++record.collective_count[static_cast<size_t>(kind.collective)];
-      record.collective_ns[static_cast<size_t>(kind.collective)] += duration_ns;
-    } else {
-      mask = kCompute;
-      ++record.compute_kernels;
-      if (kind.gemm) record.gemm_ns[static_cast<size_t>(kind.precision)] += duration_ns;
-    }
-  } else {
-    ++record.copies;
-  }
-  device->timeline->add(activity.start_ns, activity.end_ns, mask);
+  static constexpr KernelName kNoKernel{};
+  const bool kernel = activity.kind == cupti::ActivityKind::kKernel;
+  device->activity->take(activity, kernel ? names->find(activity.name) : kNoKernel, &record);
+}
+
+// The environment is read now, in the application's first cuInit: later the application may be
+// changing it.
+void prepare_keeping(const Record& record) {
+  const char* user_folder = getenv(kKeepVariable);
+  if (user_folder == nullptr || user_folder[0] != '/') return;
+  const char* job = getenv("SLURM_JOB_ID");
+  const char* step = getenv("SLURM_STEP_ID");
+  int length = snprintf(kept_path, sizeof(kept_path), "%s/%s.%s.%u.%u", user_folder,
+                        job != nullptr ? job : "job", step != nullptr ? step : "step",
+                        record.task == UINT32_MAX ? 0 : record.task, record.pid);
+  if (length < 0 || static_cast<size_t>(length) >= sizeof(kept_path)) kept_path[0] = '\0';
 }
 
 // Needs the lock, or to be alone.
@@ -190,15 +169,17 @@ void set_failure(State state, CuptiCall call, int result) {
 void publish_locked(uint64_t now_ns, bool last) {
   if (finished) return;
   const Record& process = primary();
+  const StepEstimate ranges = nvtx_gate::estimate();
   bool stored = true;
   for (Device& device : devices) {
     if (&device != devices && !device.used) continue;
     Record& record = device.record;
     if (device.used) {
-      record.time = device.timeline->sums();
-      record.late = device.timeline->late();
-      record.late_ns = device.timeline->late_ns() + device.unfinished_ns;
+      device.activity->fill(*names, &record);
+      record.late_ns += device.unfinished_ns;
+      record.steps = better_steps(record.steps, ranges);
     }
+    record.communicators.abi = process.communicators.abi;
     record.state = process.state;
     record.cupti_call = process.cupti_call;
     record.cupti_result = process.cupti_result;
@@ -213,14 +194,34 @@ void publish_locked(uint64_t now_ns, bool last) {
   finished = last;
 }
 
+void keep() {
+  if (kept_path[0] == '\0') return;
+  static constinit Record record{};
+  for (Device& device : devices) {
+    pthread_mutex_lock(&lock);
+    const bool exists = &device == devices || device.used;
+    if (exists) record = device.record;
+    pthread_mutex_unlock(&lock);
+    if (!exists) return;
+    char path[sizeof(kept_path) + 32];
+    snprintf(path, sizeof(path), "%s.%u%s", kept_path, record.device, kRecordSuffix);
+    keep_record(path, record);
+  }
+}
+
 }  // namespace
 
 bool create(const char* record_folder) {
   folder = record_folder;
-  names = static_cast<NameSlot*>(map_memory(kNameSlots * sizeof(NameSlot)));
+  names = static_cast<NameTable*>(map_memory(sizeof(NameTable)));
   if (names == nullptr) {
     note_on_board(folder, ENOMEM);
     return false;
+  }
+  if (const char* part = getenv(kStepKernelVariable); part != nullptr && part[0] != '\0') {
+    static constinit char step_kernel[256];
+    snprintf(step_kernel, sizeof(step_kernel), "%s", part);
+    names->declare_step_kernel(step_kernel);
   }
   Record& record = primary();
   record = Record{};
@@ -232,6 +233,8 @@ bool create(const char* record_folder) {
   clock_gettime(CLOCK_REALTIME, &now);
   record.started_ns =
       static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+  prepare_keeping(record);
+  kept_ns = record.started_ns;
   if (devices[0].file.create(folder, record.pid)) return true;
   note_on_board(folder, errno);
   return false;
@@ -249,6 +252,15 @@ void set_cupti_version(uint32_t version) {
 void fail(State state, CuptiCall call, int result) {
   Locked locked;
   set_failure(state, call, result);
+}
+
+void forgive(State state) {
+  Locked locked;
+  Record& record = primary();
+  if (record.state != state) return;
+  record.state = State::kOk;
+  record.cupti_call = CuptiCall::kNone;
+  record.cupti_result = 0;
 }
 
 void add_flags(uint32_t flags) {
@@ -302,13 +314,19 @@ void describe_devices() {
 }
 
 void publish(uint64_t now_ns, const Account& account, bool last) {
-  Locked locked;
-  Record& process = primary();
-  process.callback_ns = account.callback_ns;
-  process.worker_ns = account.worker_ns;
-  process.memory_bytes = memory_bytes + account.buffer_bytes;
-  process.lost_ns = lost_ns + account.withheld_ns;
-  publish_locked(now_ns, last);
+  {
+    Locked locked;
+    Record& process = primary();
+    process.callback_ns = account.callback_ns;
+    process.worker_ns = account.worker_ns;
+    process.memory_bytes = memory_bytes + account.buffer_bytes;
+    process.lost_ns = lost_ns + account.withheld_ns;
+    communicators::snapshot(&process.communicators);
+    publish_locked(now_ns, last);
+  }
+  if (!last && now_ns < kept_ns + kKeepEveryNs) return;
+  kept_ns = now_ns;
+  keep();
 }
 
 void publish_call(bool inside) {

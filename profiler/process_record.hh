@@ -21,6 +21,8 @@ void set_cupti_version(uint32_t version);
 
 // Why the process has no attribution. The first of equally severe reasons stays.
 void fail(State state, CuptiCall call, int result);
+// Takes back a fail() of this state: it is over.
+void forgive(State state);
 void add_flags(uint32_t flags);
 // CUPTI would not say how many records it dropped.
 void set_drops_unknown(int result);
@@ -41,6 +43,8 @@ struct Account {
   uint64_t withheld_ns;  // as if add_lost(), but until the next publication only
 };
 // Publishes every device's record. `last`: the process's last word; nothing is published after it.
+// Then, and every half a minute, copies of them go to the user's own folder if there is one
+// (kKeepVariable): a slow file system holds up the caller, and no lock.
 void publish(uint64_t now_ns, const Account& account, bool last);
 // Around calls that may hang: should the process be killed inside, its record tells. publish()
 // takes it back as well.

@@ -14,6 +14,7 @@
 
 #include <atomic>
 
+#include "profiler/communicators.hh"
 #include "profiler/cupti_session.hh"
 #include "profiler/record.hh"
 
@@ -112,6 +113,7 @@ void on_exit() {
 void on_fork_in_child() {
   forked = true;
   cupti_session::abandon();
+  communicators::abandon();
 }
 
 // A decimal number, whatever the application's locale is.
@@ -140,6 +142,7 @@ void initialize() {
   if (folder == nullptr || folder[0] != '/') return;
   owner = getpid();
   pthread_atfork(nullptr, nullptr, on_fork_in_child);
+  communicators::open();
   if (!cupti_session::open({folder, getenv(kCuptiVariable), budget_percent(), wake_worker})) return;
   // The thread first: where none can be had, CUPTI would have none for itself either.
   if (!start_worker()) return cupti_session::give_up_thread();

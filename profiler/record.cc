@@ -40,11 +40,33 @@ bool store(void* to, const void* from, size_t size) {
   return true;
 }
 
+// Growing a file beyond this limit raises SIGXFSZ, which ends the process. False with errno set.
+bool may_grow_file() {
+  rlimit largest;
+  if (getrlimit(RLIMIT_FSIZE, &largest) != 0 || largest.rlim_cur >= kRecordFileSize) return true;
+  errno = EFBIG;
+  return false;
+}
+
 bool sane(const uint64_t* values, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     if (values[i] > kMaxSum) return false;
   }
   return true;
+}
+
+const char* step_fault(const StepEstimate& steps) {
+  if (static_cast<uint32_t>(steps.source) > static_cast<uint32_t>(StepSource::kNvtx) ||
+      steps.confidence > 1000) {
+    return "steps";
+  }
+  const bool none = steps.source == StepSource::kNone;
+  if (none != (steps.count == 0) || steps.last_ns < steps.first_ns) return "steps";
+  const uint64_t values[] = {steps.count,         steps.last_ns - steps.first_ns,
+                             steps.period_ns,     steps.median_ns,
+                             steps.productive_ns, steps.stalled_ns,
+                             steps.stalls,        steps.before_ns};
+  return sane(values, sizeof(values) / sizeof(values[0])) ? nullptr : "steps";
 }
 
 }  // namespace
@@ -95,6 +117,8 @@ const char* cupti_call_name(CuptiCall call) {
       return "flush";
     case CuptiCall::kGetDropped:
       return "dropped";
+    case CuptiCall::kSubscribe:
+      return "subscribe";
   }
   return "unknown";
 }
@@ -117,6 +141,11 @@ const char* record_fault(const Record& record) {
   const uint64_t counts[] = {record.compute_kernels,
                              record.communication_kernels,
                              record.copies,
+                             record.compute_kernel_ns,
+                             record.copy_ns,
+                             record.kernel_names,
+                             record.unlisted_kernels,
+                             record.duplicates,
                              record.zero_times,
                              record.reversed,
                              record.implausible,
@@ -134,7 +163,18 @@ const char* record_fault(const Record& record) {
   if (!sane(record.gemm_ns, kPrecisions)) return "gemm_ns";
   if (!sane(record.collective_ns, kCollectives)) return "collective_ns";
   if (!sane(record.collective_count, kCollectives)) return "collective_count";
-  return nullptr;
+  for (const RecordedKernel& kernel : record.kernels) {
+    if (!text_ends(kernel.name, sizeof(kernel.name))) return "kernel name";
+    if (kernel.communication > 1 || kernel.collective >= kCollectives || kernel.gemm > 1 ||
+        kernel.precision >= kPrecisions) {
+      return "kernel kind";
+    }
+    if (!sane(&kernel.count, 3)) return "kernel sums";
+  }
+  if (const char* fault = step_fault(record.steps)) return fault;
+  if (const char* fault = record.series.fault()) return fault;
+  if (const char* fault = communicator_fault(record.communicators)) return fault;
+  return record.samples.fault();
 }
 
 bool newest_record(const unsigned char (&file)[kRecordFileSize], Record* out) {
@@ -151,12 +191,7 @@ bool newest_record(const unsigned char (&file)[kRecordFileSize], Record* out) {
 }
 
 bool RecordFile::create(const char* folder, uint32_t pid) {
-  // Growing a file beyond this limit raises SIGXFSZ, which ends the process.
-  rlimit largest;
-  if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < kRecordFileSize) {
-    errno = EFBIG;
-    return false;
-  }
+  if (!may_grow_file()) return false;
   char path[4096];
   int fd = -1;
   for (int n = 0; n < kMaxFilesPerPid; ++n) {
@@ -192,6 +227,26 @@ bool RecordFile::publish(Record* record) {
   record->checksum = record_checksum(*record);
   // A reader that sees a half-written slot finds its checksum wrong and takes the other one.
   return store(map_ + (sequence_ % 2) * kSlotSize, record, sizeof(Record));
+}
+
+bool keep_record(const char* path, const Record& record) {
+  if (!may_grow_file()) return false;
+  char fresh[4096];
+  int length = snprintf(fresh, sizeof(fresh), "%s.new", path);
+  if (length < 0 || static_cast<size_t>(length) >= sizeof(fresh)) {
+    errno = ENAMETOOLONG;
+    return false;
+  }
+  int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+  if (fd < 0) return false;
+  bool written = ftruncate(fd, kRecordFileSize) == 0 &&
+                 pwrite(fd, &record, sizeof(record), 0) == static_cast<ssize_t>(sizeof(record));
+  int error = errno;
+  if (close(fd) != 0) written = false;
+  if (written && rename(fresh, path) == 0) return true;
+  unlink(fresh);
+  errno = error;
+  return false;
 }
 
 void note_on_board(const char* folder, int error) {

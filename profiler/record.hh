@@ -21,22 +21,30 @@
 #include <cstring>
 #include <type_traits>
 
+#include "profiler/collective_samples.hh"
+#include "profiler/communicator_sums.hh"
 #include "profiler/kernel.hh"
+#include "profiler/name_table.hh"
+#include "profiler/steps.hh"
+#include "profiler/time_series.hh"
 #include "profiler/timeline.hh"
 
 namespace mfu {
 
 inline constexpr uint64_t kRecordMagic = 0x31436552'55464d00;  // "\0MFUReC1"
 inline constexpr uint32_t kRecordVersion = 1;
-inline constexpr size_t kSlotSize = 1024;
+inline constexpr size_t kSlotSize = 12'288;
 inline constexpr size_t kRecordFileSize = 2 * kSlotSize;
 inline constexpr char kRecordSuffix[] = ".mfu";
 inline constexpr char kBoardName[] = "board";
 inline constexpr size_t kBoardSize = 256;
 // The environment of a profiled task.
 inline constexpr char kRecordFolderVariable[] = "MFU_RECORD_DIR";
-inline constexpr char kBudgetVariable[] = "MFU_BUDGET";  // percent, decimal
-inline constexpr char kCuptiVariable[] = "MFU_CUPTI";    // path of libcupti, optional
+inline constexpr char kBudgetVariable[] = "MFU_BUDGET";           // percent, decimal
+inline constexpr char kCuptiVariable[] = "MFU_CUPTI";             // path of libcupti, optional
+inline constexpr char kStepKernelVariable[] = "MFU_STEP_KERNEL";  // part of a name, optional
+inline constexpr char kStepRangeVariable[] = "MFU_STEP_RANGE";    // name of an NVTX range, optional
+inline constexpr char kKeepVariable[] = "MFU_KEEP_DIR";           // folder for copies, optional
 
 // Why a process has no (or no more) attribution. Order is severity's: a merge keeps the largest.
 enum class State : uint32_t {
@@ -66,8 +74,9 @@ enum class CuptiCall : uint32_t {
   kGetNextRecord,
   kFlushAll,
   kGetDropped,  // fails no session: see kDroppedUnknown
+  kSubscribe,   // a probe: somebody else has CUPTI
 };
-inline constexpr uint32_t kCuptiCalls = 10;
+inline constexpr uint32_t kCuptiCalls = 11;
 const char* cupti_call_name(CuptiCall call);
 // Record::cupti_result of a call that never returned.
 inline constexpr int32_t kHung = -2;
@@ -80,6 +89,31 @@ enum RecordFlags : uint32_t {
   kFlushFailed = 16,    // the flush at exit failed or hung: the tail may be missing
   kInCupti = 32,        // inside a CUPTI call that may hang: what came after is not known
 };
+
+// The kernels of one name.
+struct RecordedKernel {
+  char name[kKernelNameSize] = {};  // its begin, NUL-terminated
+  uint64_t count = 0;
+  uint64_t ns = 0;  // sum of durations: concurrent ones count twice
+  uint64_t longest_ns = 0;
+  uint8_t communication = 0;
+  uint8_t collective = 0;  // Collective
+  uint8_t gemm = 0;
+  uint8_t precision = 0;  // Precision
+  uint32_t unused = 0;
+
+  KernelKind kind() const {
+    return {communication != 0, static_cast<Collective>(collective), gemm != 0,
+            static_cast<Precision>(precision)};
+  }
+  void set_kind(const KernelKind& kind) {
+    communication = kind.communication;
+    collective = static_cast<uint8_t>(kind.collective);
+    gemm = kind.gemm;
+    precision = static_cast<uint8_t>(kind.precision);
+  }
+};
+inline constexpr uint32_t kTopKernels = 16;
 
 struct Record {
   uint64_t magic = kRecordMagic;
@@ -110,15 +144,25 @@ struct Record {
   TimeSums time;
   uint64_t compute_kernels = 0;
   uint64_t communication_kernels = 0;
-  uint64_t copies = 0;                        // memcpy, peer copies and memset
+  uint64_t copies = 0;             // memcpy, peer copies and memset
+  uint64_t compute_kernel_ns = 0;  // sums of durations: concurrent ones count twice
+  uint64_t copy_ns = 0;
   uint64_t gemm_ns[kPrecisions] = {};         // kernel time of GEMMs by input precision
   uint64_t collective_ns[kCollectives] = {};  // kernel time by collective
   uint64_t collective_count[kCollectives] = {};
+  RecordedKernel kernels[kTopKernels] = {};  // longest time first; the unused ones have count 0
+  uint64_t kernel_names = 0;                 // different ones, listed here or not
+  uint64_t unlisted_kernels = 0;             // of names beyond what NameTable holds
+  CollectiveSamples samples = {};
+
+  TimeSeries series;        // `time` over the run
+  StepEstimate steps = {};  // the process's own NVTX ranges, if they tell, in every device's
 
   // What was kept out of `time`, in records.
   uint64_t zero_times = 0;   // start or end was 0: CUPTI lost the time stamps
   uint64_t reversed = 0;     // end < start
   uint64_t implausible = 0;  // before the process or after now
+  uint64_t duplicates = 0;   // the same operation once more
   uint64_t late = 0;         // came after its time had been folded
   uint64_t late_ns = 0;      // time of the late ones, and of the unfinished ones up to the end
 
@@ -126,6 +170,9 @@ struct Record {
   uint64_t dropped = 0;     // records that CUPTI had no buffer for
   uint64_t unfinished = 0;  // kernels still running at the last flush
   uint64_t lost_ns = 0;     // time in which records were dropped or another profiler had its turn
+
+  // What NCCL's profiler interface told (primary record only, but for `abi`).
+  CommunicatorSums communicators;
 
   // Own cost (primary record only).
   uint64_t callback_ns = 0;   // spent in the application's or CUPTI's threads
@@ -174,6 +221,10 @@ class RecordFile {
   unsigned char* map_ = nullptr;
   uint64_t sequence_ = 0;
 };
+
+// Leaves a copy of a published record in the file `path`, in place of an earlier one. It may lie on
+// a slow file system. False with errno set.
+bool keep_record(const char* path, const Record& record);
 
 // Says on the folder's board why a record is missing. A failure to say it leaves "no process
 // reported", which is true as well.

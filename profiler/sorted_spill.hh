@@ -40,6 +40,9 @@ class SpillFile {
 template <class Record, class Before>
 class SortedSpill {
   static_assert(std::is_trivially_copyable_v<Record>);
+  // Records of a run that are in memory while merging, at the least. Beyond bytes / 512 runs, each
+  // more takes as much.
+  static constexpr size_t kLeastBlock = 512 / sizeof(Record) + 1;
 
  public:
   // Records kept in memory: about `bytes` of them, while adding and while merging.
@@ -102,7 +105,7 @@ class SortedSpill {
     }
     if (!records_.empty()) spill();
     records_ = {};
-    block_size_ = std::max<size_t>(capacity_ / runs_.size(), 4096 / sizeof(Record));
+    block_size_ = std::max<size_t>(capacity_ / runs_.size(), kLeastBlock);
     for (Run& run : runs_) {
       run.at = run.end = nullptr;
       if (next_block(&run)) heap_.push_back(&run);

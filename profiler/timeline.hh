@@ -14,6 +14,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "profiler/time_series.hh"
+
 namespace mfu {
 
 enum ActivityMask : uint32_t { kCompute = 1, kCommunication = 2, kMemory = 4 };
@@ -50,30 +52,52 @@ struct Interval {
 // the horizon is late: the part of it before the horizon is counted in late_ns and kept out, the
 // rest counts as usual. Not thread-safe. Allocates nothing: the owner hands in the memory, so that
 // the injected library (no C++ runtime) and mfu-analyze run the same code.
+//
+// Cheapest in order of start, and nearly so in order of end or where each stream is in order; any
+// order costs at most O(n log n).
 class Timeline {
  public:
-  // `storage` holds 2 * capacity intervals and outlives the timeline. capacity >= 8.
-  Timeline(Interval* storage, size_t capacity) : pending_(storage), capacity_(capacity) {}
+  // `storage` holds 2 * capacity intervals, `series` is an empty one for what was folded, or
+  // nullptr; both outlive the timeline and are its own. capacity >= 8.
+  Timeline(Interval* storage, size_t capacity, TimeSeries* series = nullptr)
+      : pending_(storage), capacity_(capacity), folded_series_(series) {}
 
   // start_ns <= end_ns is the caller's duty (see kernel records' sanity checks).
   void add(uint64_t start_ns, uint64_t end_ns, ActivityMask mask);
 
   // The sums of everything added so far, the waiting intervals included. Sorts what waits.
-  TimeSums sums();
+  //
+  // `series`, if not null, becomes the same over time; the timeline must have got one. Of each of
+  // its figures the total is exactly that of these sums. Its origin is final with the first fold:
+  // before, an earlier interval may still move it down; after, an earlier one is late. Intervals
+  // without length and late ones reach into the span but not into the series.
+  TimeSums sums(TimeSeries* series = nullptr);
 
   uint64_t late() const { return late_; }        // intervals (partly) kept out
   uint64_t late_ns() const { return late_ns_; }  // time kept out
 
+  // Of intervals that came in order of start, for every set of classes (a mask).
+  struct Unions {
+    uint64_t reach_ns[kMasks] = {};   // the latest end of an interval of the set
+    uint64_t length_ns[kMasks] = {};  // time in which at least one of the set ran
+  };
+
  private:
+  void insert(uint64_t start_ns, uint64_t end_ns, uint32_t mask);
   void sort_pending();
   void fold_half();
 
   Interval* pending_;
   size_t capacity_;
   size_t count_ = 0;
-  size_t sorted_ = 0;  // pending_[0, sorted_) is in order of start
+  // pending_ is a sequence of runs in order of start. While there is one only, run_ == 0.
+  size_t run_ = 0;     // begin of the last run
+  size_t sorted_ = 0;  // end of the first run, if run_ > 0
   uint64_t horizon_ns_ = 0;
-  TimeSums folded_;
+  uint64_t span_start_ns_ = UINT64_MAX;
+  uint64_t span_end_ns_ = 0;
+  Unions folded_;
+  TimeSeries* folded_series_;
   uint64_t late_ = 0;
   uint64_t late_ns_ = 0;
 };

@@ -306,11 +306,13 @@ bool FigureBuilder::State::sweep(SortedSpill<Operation, ByStart>* joined, Collec
   std::vector<Attributor> of_step(finder.steps().size());
   std::vector<uint64_t> step_operations(of_step.size());
   std::vector<Slices> slices;
+  std::vector<std::unique_ptr<StepDetector>> detectors;
   int64_t origin_ns = std::numeric_limits<int64_t>::max();
   for (const Device& device : devices) {
     slices.emplace_back(static_cast<size_t>(options.slices),
                         since(device.last_ns, device.first_ns));
     origin_ns = std::min(origin_ns, device.first_ns);
+    detectors.push_back(std::make_unique<StepDetector>());
   }
   // Participants are numbered as the figures' devices: by process and device.
   std::vector<size_t> order(devices.size());
@@ -330,6 +332,12 @@ bool FigureBuilder::State::sweep(SortedSpill<Operation, ByStart>* joined, Collec
     const uint64_t end = since(operation->end_ns, first_ns);
     of_device[operation->device].add(start, end, mask, kind);
     slices[operation->device].add(start, end, mask);
+    if (mask != kMemory) {
+      const bool listed = operation->name != KernelNames::kUnlisted;
+      // Traces do not tell grids in one way: the name has to do.
+      detectors[operation->device]->add(step_token(uint64_t{operation->name} + 1, {0, 0, 0}), start,
+                                        end, listed ? names.mark(operation->name) : KernelMark{});
+    }
     if (operation->keyed) {
       finder.find(operation->key, [&](size_t step) {
         of_step[step].add(since(operation->start_ns, origin_ns),
@@ -354,6 +362,7 @@ bool FigureBuilder::State::sweep(SortedSpill<Operation, ByStart>* joined, Collec
     device.process = devices[i].process;
     device.start_ns = devices[i].first_ns;
     device.sums = of_device[i].sums();
+    device.steps = detectors[i]->estimate();
     device.series = slices[i].sums(device.sums.time.span_ns());
     figures.devices.push_back(std::move(device));
   }

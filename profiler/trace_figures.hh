@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "profiler/attribution.hh"
+#include "profiler/record.hh"
+#include "profiler/steps.hh"
 #include "profiler/trace.hh"
 
 namespace mfu {
@@ -27,6 +29,7 @@ struct DeviceFigures {
   int64_t process = 0;   // as TraceOperation
   int64_t start_ns = 0;  // first start, on the file's clock (time.span_* count from there)
   Attribution sums;
+  StepEstimate steps = {};  // found without marks; times count from start_ns
   // Equal slices of the span, if asked for.
   std::vector<TimeSums> series;
 };
@@ -49,6 +52,7 @@ struct KernelFigures {
 
 struct TraceFigures {
   std::string path;
+  std::shared_ptr<const Record> record;  // where the file is one
   TraceHead head;
   bool partial = false;  // the file is broken; what stood before is counted
   std::string error;     // then: why
@@ -57,6 +61,8 @@ struct TraceFigures {
   std::vector<StepFigures> steps;      // by start
   std::vector<KernelFigures> kernels;  // by time, longest first
   uint64_t unlisted_steps = 0;         // beyond the bounds of the tables
+  CountedTime other_kernels;           // of names that a record does not list
+  uint64_t kernel_names = 0;           // different ones, listed or not; of a record only
   uint64_t unlisted_kernels = 0;       // launches of kernels that found no place in the table
 
   uint64_t operations = 0;    // all GPU operations, the kept out ones included
@@ -80,7 +86,7 @@ class FigureBuilder : public TraceSink {
   struct Options {
     int slices = 0;  // of DeviceFigures::series
     // How much the sorters may keep in memory, in bytes, each of three.
-    size_t memory = 16 << 20;
+    size_t memory = 1 << 20;
   };
   explicit FigureBuilder(const Options& options);
   ~FigureBuilder() override;

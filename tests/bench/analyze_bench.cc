@@ -65,17 +65,28 @@ void measure(benchmark::State& state, const std::vector<std::string>& command, u
 const char kAnalyze[] = BUILD_FOLDER "/mfu-analyze";
 
 // `range(0)`: megabytes.
-void analyze(benchmark::State& state) {
-  const fs::path path =
-      fs::temp_directory_path() / ("mfu-bench." + std::to_string(getpid()) + ".json");
+void analyze_written(benchmark::State& state, bool packed) {
+  fs::path path = fs::temp_directory_path() / ("mfu-bench." + std::to_string(getpid()) + ".json");
   const WrittenTrace trace = write_trace(path, static_cast<uint64_t>(state.range(0)) * 1'000'000);
-  if (trace.bytes == 0) {
+  bool sound = trace.bytes != 0;
+  if (sound && packed) {
+    sound = run({"gzip", "-f", path}).sound;
+    path += ".gz";
+  }
+  if (!sound) {
     state.SkipWithError("no room for the trace");
   } else {
     measure(state, {kAnalyze, "--json", "--quiet", path}, trace.bytes);
   }
   std::error_code ignored;
   fs::remove(path, ignored);
+}
+void analyze(benchmark::State& state) {
+  analyze_written(state, false);
+}
+// Of the unpacked bytes.
+void analyze_packed(benchmark::State& state) {
+  analyze_written(state, true);
 }
 // The longest one is far beyond what mfu-analyze sorts in memory.
 void lengths(benchmark::internal::Benchmark* benchmark) {
@@ -84,6 +95,7 @@ void lengths(benchmark::internal::Benchmark* benchmark) {
   if (more != nullptr && *more == '1') benchmark->Arg(2000)->Arg(8000);
 }
 BENCHMARK(analyze)->Apply(lengths)->Iterations(1)->UseManualTime()->Unit(benchmark::kSecond);
+BENCHMARK(analyze_packed)->Arg(300)->Iterations(1)->UseManualTime()->Unit(benchmark::kSecond);
 
 // A recorded trace of 35 MB, 109,123 events.
 std::string recorded() {

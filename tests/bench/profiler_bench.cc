@@ -105,11 +105,17 @@ void take(benchmark::State& state) {
   if (feed == nullptr) return;
   const std::vector<Operation> block = operations(feed->records_per_buffer());
   std::vector<cupti::Activity> activities(block.size());
+  uint32_t correlation = 1;
   for (auto _ : state) {
     const uint64_t start_ns = feed->next_block_ns();
     for (size_t i = 0; i < block.size(); ++i) {
-      activities[i] = {cupti::ActivityKind::kKernel, start_ns + block[i].start_ns,
-                       start_ns + block[i].end_ns, 0, block[i].name};
+      activities[i] = {.kind = cupti::ActivityKind::kKernel,
+                       .start_ns = start_ns + block[i].start_ns,
+                       .end_ns = start_ns + block[i].end_ns,
+                       .stream = block[i].stream,
+                       .correlation = correlation++,
+                       .grid = {1, 1, 1},
+                       .name = block[i].name};
     }
     const uint64_t now_ns = wall_ns();
     state.SetIterationTime(
@@ -122,7 +128,7 @@ BENCHMARK(take)->UseManualTime();
 
 enum Order { kInOrder, kInterleaved, kShuffled };
 
-void timeline(benchmark::State& state, Order order) {
+void timeline(benchmark::State& state, Order order, bool with_series) {
   constexpr size_t kCapacity = 8192;
   constexpr size_t kBlock = 1024;  // as in a buffer
   constexpr size_t kCount = 64 * kBlock;
@@ -138,7 +144,8 @@ void timeline(benchmark::State& state, Order order) {
     std::shuffle(begin, begin + kBlock, random);
   }
   std::vector<Interval> storage(2 * kCapacity);
-  Timeline timeline(storage.data(), kCapacity);
+  TimeSeries series;
+  Timeline timeline(storage.data(), kCapacity, with_series ? &series : nullptr);
   uint64_t base_ns = 1;
   for (auto _ : state) {
     for (const Operation& operation : block) {
@@ -150,9 +157,10 @@ void timeline(benchmark::State& state, Order order) {
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(kCount));
   if (timeline.late() != 0) state.SkipWithError("intervals came late");
 }
-BENCHMARK_CAPTURE(timeline, in_order, kInOrder);
-BENCHMARK_CAPTURE(timeline, interleaved, kInterleaved);
-BENCHMARK_CAPTURE(timeline, shuffled, kShuffled);
+BENCHMARK_CAPTURE(timeline, in_order, kInOrder, false);
+BENCHMARK_CAPTURE(timeline, interleaved, kInterleaved, false);
+BENCHMARK_CAPTURE(timeline, series, kInterleaved, true);
+BENCHMARK_CAPTURE(timeline, shuffled, kShuffled, false);
 
 void classify(benchmark::State& state) {
   std::vector<std::string_view> names(std::begin(kComputeNames), std::end(kComputeNames));

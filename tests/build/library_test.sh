@@ -17,15 +17,16 @@ newest_glibc() { objdump -T "$1" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 
 
 # --- the injected library
 
-is "$(exported "$profiler")" InitializeInjection 'profiler: exports its entry point alone'
+is "$(exported "$profiler")" "$(echo InitializeInjection{,Nvtx2} ncclProfiler_v{1..6})" \
+    'profiler: exports what CUDA, NVTX and NCCL look for alone'
 is "$(needed "$profiler")" 'libc.so.6 libdl.so.2 libpthread.so.0' 'profiler: needs libc, libdl and libpthread alone'
 newest=$(newest_glibc "$profiler")
 is "$(printf '%s\nGLIBC_2.17\n' "$newest" | sort -V | tail -n 1)" GLIBC_2.17 "profiler: loads from GLIBC_2.17 on (needs $newest)"
 is "$(nm -D --undefined-only "$profiler" | grep -E ' (_ZN?St|_ZT|__cxa_(throw|begin|guard|allocate)|__gxx|_Unwind)')" '' \
     'profiler: nothing of the C++ runtime'
 is "$(nm -D --undefined-only "$profiler" | awk '{ print $2 }' | grep -E '^(cu|cupti)[A-Z]')" '' 'profiler: CUDA and CUPTI are not linked'
-is "$(nm "$profiler" 2>/dev/null | grep -cE 'cuptiFinalize')$(strings -a "$profiler" | grep -c '^cuptiFinalize$')" 00 \
-    'profiler: does not even know cuptiFinalize'
+is "$(nm "$profiler" 2>/dev/null | grep -cE 'cuptiFinalize')$(strings -a "$profiler" | grep -c '^cuptiFinalize$')" 01 \
+    'profiler: knows cuptiFinalize only to see others call it'
 is "$(nm -D --undefined-only "$profiler" | awk '{ print $2 }' | sed 's/@.*//' |
     grep -E '^(_?exit|abort|quick_exit|printf|puts|fputs|perror|malloc|free|signal|sigaction|setenv|putenv)$')" '' \
     'profiler: never exits, aborts, prints, allocates or takes a signal'
@@ -70,7 +71,7 @@ like "$("$libraries/mfu-collector" --version)" '^mfu-collector [0-9.]+$' 'instal
 
 # --- configure names all that is missing, at once, with its package. A compiler that lacks headers stands for the machine.
 
-missing_headers='slurm/spank.h munge.h tl/expected.hpp zlib.h gtest/gtest.h cupti.h'
+missing_headers='slurm/spank.h munge.h tl/expected.hpp isa-l/igzip_lib.h zlib.h gtest/gtest.h cupti.h nvtx3/nvToolsExt.h'
 mkdir -p "$scratch/configure" "$scratch/bin"
 cp configure configure.ac config.mk.in install-packages "$scratch/configure"
 mkdir "$scratch/configure/plugin" && cp plugin/spank_mfu.cc "$scratch/configure/plugin"
@@ -96,11 +97,13 @@ done <<'END'
 slurm/spank.h libslurm-dev
 munge.h libmunge-dev
 tl/expected.hpp libexpected-dev
+isa-l/igzip_lib.h libisal-dev
 zlib.h zlib1g-dev
+nvtx3/nvToolsExt.h cuda-nvtx
 gtest/gtest.h libgtest-dev
 cupti.h cuda-cupti-dev
 END
-is "$(grep -c 'Debian package' <<<"$report")" 6 'configure names nothing else'
+is "$(grep -c 'Debian package' <<<"$report")" 8 'configure names nothing else'
 ok 'configure writes no config.mk then' test ! -e "$scratch/configure/config.mk"
 tests_done=yes
 done_testing

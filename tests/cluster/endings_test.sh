@@ -46,7 +46,7 @@ l=$(line "$job" 's=0')
 diagnose "$l"
 same_as_truth "$l" scancel "$work"/cancel.*
 is "$(value "$l" mfu)" 'n/a(incomplete)' 'scancel: declared FLOPs are not believed'
-like "$(value "$l" cover)" '^0\.0%/[0-9.]+%$' 'scancel: what was not observed is told'
+like "$(value "$l" cover)" '^0\.0%/[0-9.]+%\(cut-off\)$' 'scancel: what was not observed is told'
 like "$(sacct_field "$job" State)" '^CANCELLED' 'scancel: the state is the job'\''s'
 
 job=$(submit -n2 --gpus-per-task=1 --wrap "srun --mfu-profile=flops=$flops ${hang[*]} --truth $work/limit.%r")

@@ -13,7 +13,7 @@ first_port=61000 last_port=61999                 # the default range
 # sound JOB LINE NAME: the reader takes the line, whatever it says.
 sound() {
     local text="mfu/1 ${2##*mfu/1 }"
-    like "$text" '^mfu/1 mfu=[^ ]+ ([a-z]+=[!-~]+ )*sum=([0-9a-z]+,){12}[0-9a-z]+\.$' "$3: the line is sound"
+    like "$text" '^mfu/1 mfu=[^ ]+ ([a-z]+=[!-~]+ )*sum=([0-9a-z]+,){14}[0-9a-z]+\.$' "$3: the line is sound"
     ok "$3: at most 512 bytes" test "${#text}" -le 512
     [[ -x $build/mfu-report ]] || return 0
     is "$("$build/mfu-report" --json -j "$1" | jq -c '.jobs[0].line_fault')" null "$3: mfu-report finds no fault"
@@ -47,9 +47,9 @@ cat >"$forge" <<'END'
 #!/usr/bin/perl
 use strict; use warnings;
 my ($from, $to, @changes) = @ARGV;
-open(my $in, '<:raw', $from) or die "$from: $!"; read($in, my $file, 2048) == 2048 or die 'short';
-my $record = substr($file, 0, 1024);
-$record = substr($file, 1024) if unpack('Q<', substr($file, 1024 + 16, 8)) > unpack('Q<', substr($record, 16, 8));
+open(my $in, '<:raw', $from) or die "$from: $!"; read($in, my $file, 24576) == 24576 or die 'short';
+my $record = substr($file, 0, 12288);
+$record = substr($file, 12288) if unpack('Q<', substr($file, 12288 + 16, 8)) > unpack('Q<', substr($record, 16, 8));
 my $size = unpack('L<', substr($record, 12, 4));
 for (@changes) {
     my ($key, $value) = split /=/, $_, 2;
@@ -60,7 +60,7 @@ for (@changes) {
 my $hash = 0xcbf29ce484222325;
 for my $word (unpack('Q<*', substr($record, 0, $size - 8))) { use integer; $hash = ($hash ^ $word) * 0x100000001b3 }
 substr($record, $size - 8, 8) = pack('Q<', $hash);
-open(my $out, '>:raw', $to) or die "$to: $!"; print $out $record, "\0" x 1024;
+open(my $out, '>:raw', $to) or die "$to: $!"; print $out $record, "\0" x 12288;
 END
 chmod 755 "$forge"
 

@@ -56,7 +56,7 @@ value() {
 # sum LINE NAME: one of the exact sums; NAME as in mfu-report --json.
 sum() {
     local names=(model_flops capacity_flop flops_ns elapsed_ns attributed_ns span_ns compute_ns exposed_communication_ns
-        overlapped_communication_ns exposed_memory_ns lost_ns training_steps training_ns) sums i
+        overlapped_communication_ns exposed_memory_ns lost_ns training_steps training_ns collective_ns wait_ns) sums i
     IFS=, read -ra sums < <(value "$1" sum | tr -d .)
     for i in "${!names[@]}"; do
         [[ ${names[i]} != "$2" ]] || { echo "$((36#${sums[i]}))"; return; }

@@ -14,9 +14,9 @@ cp "$build/mfu-report" "$report"
 # 8 H100 for 22 s at 51.9 %, and the same without declared FLOPs.
 line='mfu/1 mfu=51.9% hfu=n/a(no-counts) basis=model gpus=8xH100-SXM peak=989.4(bf16) compute=78.2% comm=12.1%+9.3%'
 line+=' mem=0.2% idle=9.5% steps=20 step=1.10s cover=100.0%/99.8% s=0 sum=opvj41gmps0,1bmlhqzz0yyo,28uput4w,28uput4w,'
-line+='28uput4w,28uput4o,1r86jev4,9s736rk,7ip31mo,5tkkxs,5tkkxs,k,a3u8cn4.'
+line+='28uput4w,28uput4o,1r86jev4,9s736rk,7ip31mo,5tkkxs,5tkkxs,k,a3u8cn4,0,0.'
 plain='mfu/1 mfu=n/a(no-flops) hfu=n/a(no-counts) gpus=8xH100-SXM peak=n/a compute=n/a(denied) comm=n/a mem=n/a idle=n/a'
-plain+=' cover=0.0%/0.0% s=0 sum=0,0,0,28uput4w,0,0,0,0,0,0,0,0,0.'
+plain+=' cover=0.0%/0.0% s=0 sum=0,0,0,28uput4w,0,0,0,0,0,0,0,0,0,0,0.'
 
 # Jobs live until their start is in the database: the controller sends it within 5 s, and of a job that has ended before,
 # slurmdbd knows neither name nor nodes.
@@ -61,7 +61,7 @@ is "$("$report" -n -P -j "${array}_[1-2]" | wc -l)" 2 'array tasks in brackets'
 is "$(column WHY "${array}_1")" 'no line' 'a job without a line'
 is "$("$report" -n -P -j "$requeued" | wc -l)" 1 'the last run of a requeued job'
 is "$("$report" -n -P -D -j "$requeued" | wc -l)" 2 'with --duplicates all runs'
-like "$(column WHY "$requeued" -D | head -n 1)" '^broken line: byte [0-9]+: sum= must be 13 numbers' 'a line that was cut off'
+like "$(column WHY "$requeued" -D | head -n 1)" '^broken line: byte [0-9]+: sum= must be 15 numbers' 'a line that was cut off'
 
 is "$("$report" -n -P | wc -l)" 5 "root sees everybody's jobs of today"
 is "$(as_user alice "$report" -n -P | cut -d'|' -f3 | sort -u)" alice 'others see their own'

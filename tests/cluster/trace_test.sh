@@ -14,9 +14,17 @@ answer() {
     jq --arg key "$key" '[.[$ARGS.positional[]].devices[][$key]] | add' "$expected" --args "$@"
 }
 
+# waiting FILE...: the line's `wait`, from what mfu-analyze finds in the ranks' traces.
+waiting() {
+    "$build/mfu-analyze" --json "$@" | jq -r '.stragglers | (.ranks | map(.wait_ns) | add) as $wait |
+        (.transfer_ns * (.ranks | length)) as $transfer | (.ranks | max_by(.caused_ns)) as $slowest |
+        (1000 * $wait / ($wait + $transfer) | round | "\(. / 10 | floor).\(. % 10)%") +
+        if 2 * $slowest.caused_ns >= $wait then "(task\($slowest.rank))" else "" end'
+}
+
 # replay_traces NAME DEVICE FOLDER EXPECTED FILE...: a rank a file, over two nodes when there are several; all in one step.
 replay_traces() {
-    local name=$1 device=$2 folder=$3 expected=$4 files=("${@:5}") ranks=$(($# - 4)) rank job line pair busy=0
+    local name=$1 device=$2 folder=$3 expected=$4 files=("${@:5}") ranks=$(($# - 4)) rank job pair busy=0
     for rank in "${!files[@]}"; do
         if ! trace_script "$folder/${files[rank]}" "$work/$name.$rank"; then
             not_ok "$name: ${files[rank]} is converted"
@@ -57,6 +65,10 @@ real() { # NAME DEVICE FILE...
     replay_traces "$name" "$2" "$traces/$name" "$traces/expected/$name.ref.json" "${@:3}"
 }
 real megatron-tp8-a100 'NVIDIA A100-SXM4-80GB' rank{0..7}.json.gz               # 8 ranks, tensor parallel
+if [[ -e $traces/megatron-tp8-a100 ]]; then
+    is "$(value "$line" wait)" "$(waiting "$traces"/megatron-tp8-a100/rank{0..7}.json.gz)" \
+        'megatron-tp8-a100: waiting and the straggler are those of the whole traces'
+fi
 real torchrec-4rank-v100-qcomm 'Tesla V100-SXM2-16GB' rank{0..3}.json.gz        # 7 streams, all three classes at once
 real resnet-ddp2-a100-meta 'NVIDIA A100-PG509-200' rank0.json.gz                # gradients all-reduced under the backward pass
 real dlrm-8rank-v100 'Tesla V100-SXM2-32GB' rank3.json.gz                       # all-to-all

@@ -68,6 +68,8 @@ std::mutex& subscriber_mutex() {
 }
 CUpti_SubscriberHandle the_subscriber = nullptr;
 
+// A subscription keeps nobody from the activity calls: they carry no handle, so that CUPTI cannot
+// tell one client of this process from another. A tool outside of it (nsys) is FAKE_CUPTI_FAIL's.
 CUptiResult subscribe(CUpti_SubscriberHandle* subscriber, const CUpti_SubscriberParams* params) {
   if (subscriber == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
   std::lock_guard lock(subscriber_mutex());
@@ -87,8 +89,8 @@ CUptiResult subscribe(CUpti_SubscriberHandle* subscriber, const CUpti_Subscriber
   return CUPTI_SUCCESS;
 }
 
-// Attributes with the sizes and defaults of the header's comments. They are kept, and change
-// nothing: there is no device memory to spare.
+// Attributes with the sizes and defaults of the header's comments. They are kept; only the promise
+// of zeroed buffers changes anything.
 struct Attribute {
   size_t size;
   uint64_t value;
@@ -227,6 +229,9 @@ CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute attr, size_t* valu
   RETURN_IF(find_attribute(attr, valueSize, &attribute));
   attribute->value = 0;
   std::memcpy(&attribute->value, value, attribute->size);
+  if (attr == CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER) {
+    Collector::instance().set_zeroed(attribute->value != 0);
+  }
   return CUPTI_SUCCESS;
 }
 
@@ -284,9 +289,14 @@ CUptiResult cuptiGetDeviceId(CUcontext context, uint32_t* deviceId) {
   return CUPTI_SUCCESS;
 }
 
-// Our profiler must never call it: the line in the log is all there is to it.
+// Our profiler must never call it; another client may. CUPTI begins anew at the next call.
 CUptiResult cuptiFinalize(void) {
-  return enter_driver("cuptiFinalize");
+  RETURN_IF(enter_driver("cuptiFinalize"));
+  Collector::instance().reset();
+  std::lock_guard lock(subscriber_mutex());
+  delete the_subscriber;
+  the_subscriber = nullptr;
+  return CUPTI_SUCCESS;
 }
 }
 #pragma GCC visibility pop

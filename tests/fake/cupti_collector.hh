@@ -31,6 +31,12 @@ namespace mfu::fake {
 // CLOCK_REALTIME in nanoseconds.
 uint64_t realtime_ns();
 
+// Two clocks at one moment.
+struct ClockReading {
+  uint64_t real_ns = 0;
+  uint64_t clients = 0;
+};
+
 class Collector {
  public:
   // The one of this process; never destroyed.
@@ -39,9 +45,14 @@ class Collector {
   void set_callbacks(CUpti_BuffersCallbackRequestFunc request,
                      CUpti_BuffersCallbackCompleteFunc complete);
   bool has_callbacks();
-  void set_clock(CUpti_TimestampCallbackFunc clock) { clock_ = clock; }
+  // Records that are written from now on are timed by this clock, whatever its rate: interpolated
+  // between readings of both clocks, as CUPTI does with the GPU's.
+  void set_clock(CUpti_TimestampCallbackFunc clock);
   // What the client's clock says now; CLOCK_REALTIME if it gave none.
   uint64_t now();
+  // The client promises zeroed buffers: a record's zeros are not written then, so that what lies in
+  // a buffer shines through if the promise is broken.
+  void set_zeroed(bool zeroed) { zeroed_ = zeroed; }
   // 0: the collector's own rhythm.
   void set_period_ms(uint32_t period_ms) { period_ms_ = period_ms; }
 
@@ -57,6 +68,9 @@ class Collector {
   size_t take_dropped();
 
   void submitted(const GpuOperation& operation, uint32_t context_id);
+
+  // cuptiFinalize: forgets everything, also what is not delivered. No buffer is handed back.
+  void reset();
 
  private:
   struct Buffer {
@@ -83,8 +97,10 @@ class Collector {
   bool offer_buffer(Channel* channel, Lock* lock);
   void retire(Channel* channel) { retired_.push_back(std::exchange(channel->open, {})); }
   bool wanted(const GpuOperation& operation, CUpti_ActivityKind* kind);
+  uint64_t clients_time(uint64_t real_ns);
 
   std::atomic<CUpti_TimestampCallbackFunc> clock_ = nullptr;
+  std::atomic<bool> zeroed_ = false;
   std::atomic<uint32_t> period_ms_ = 0;
 
   std::mutex delivery_;  // taken before state_; held across callbacks
@@ -97,6 +113,7 @@ class Collector {
   std::map<uint32_t, Channel> channels_;  // by context id
   std::vector<std::pair<uint32_t, Pending>> held_back_;
   std::vector<Buffer> retired_;               // full, to be handed back
+  ClockReading first_reading_;                // when the clock was set
   std::set<std::string, std::less<>> names_;  // kernel names stay where they are for good
   uint64_t written_ = 0;
   size_t dropped_ = 0;

@@ -24,12 +24,19 @@ struct Failure {
   uint64_t calls = 0;
 };
 
+struct Delay {
+  std::string function;
+  uint64_t from_call = 1;
+  std::atomic<uint64_t> calls = 0;
+
+  bool hits(std::string_view called) { return function == called && ++calls >= from_call; }
+};
+
 struct Plan {
   std::vector<Failure> failures;
   RecordFaults records;
-  std::string hang;
-  uint64_t hang_from_call = 1;
-  std::atomic<uint64_t> hang_calls = 0;
+  Delay hang;
+  Delay slow;
   std::string log_path;
 };
 
@@ -85,14 +92,15 @@ void add_fault(std::string_view item, Plan* plan) {
   std::string_view name = item.substr(0, equals);
   std::string_view value = item.substr(std::min(equals + 1, item.size()));
   RecordFaults& records = plan->records;
-  if (name == "hang" && value.starts_with("cupti")) {
+  if ((name == "hang" || name == "slow") && value.starts_with("cupti")) {
+    Delay& delay = name == "hang" ? plan->hang : plan->slow;
     if (size_t at = value.find('@'); at != value.npos) {
       std::optional<uint64_t> from_call = number(value.substr(at + 1));
       if (!from_call) refuse("FAKE_CUPTI_FAULT", item);
-      plan->hang_from_call = *from_call;
+      delay.from_call = *from_call;
       value = value.substr(0, at);
     }
-    plan->hang = value;
+    delay.function = value;
     return;
   }
   if (item == "no-buffers") {
@@ -156,7 +164,8 @@ const RecordFaults& record_faults() {
 CUptiResult enter(const char* function, int64_t argument) {
   Plan& self = plan();
   if (!self.log_path.empty()) write_log(self.log_path, function, argument);
-  if (self.hang == function && ++self.hang_calls >= self.hang_from_call) {
+  if (self.slow.hits(function)) usleep(200'000);
+  if (self.hang.hits(function)) {
     while (true) pause();
   }
   if (self.failures.empty()) return CUPTI_SUCCESS;

@@ -12,6 +12,7 @@
 //       duplicate=N   every N-th record is delivered twice
 //       late=N        every N-th record is held back until a forced flush
 //       hang=FUNCTION[@N] the function never returns, with @N from its N-th call on
+//       slow=FUNCTION[@N] each call takes a fifth of a second longer, with @N from the N-th call on
 //   FAKE_CUPTI_LOG=path  appends "<pid> <function>[:argument]" for every call.
 //
 // Both lists are read at the first call. A mistake in them aborts the process: a test that injects

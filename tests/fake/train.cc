@@ -3,6 +3,7 @@
 //
 // The options choose the model, the time a step takes, and how the process behaves around it
 // (forks, exec, crash, hang, no synchronisation): see --help.
+#include <nvtx3/nvToolsExt.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,7 +18,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/fake/collective_calls.hh"
 #include "tests/fake/gpu_client.hh"
+#include "tests/fake/kineto_window.hh"
 #include "tests/fake/training_step.hh"
 
 namespace po = boost::program_options;
@@ -30,11 +33,11 @@ constexpr int kChildSeconds = 10;
 
 struct Run {
   ModelShape shape;
-  int steps, ranks, rank, devices, exit_code, hang_at_step;
+  int steps, ranks, rank, devices, exit_code, hang_at_step, kineto_from, kineto_steps, nccl_abi;
   uint64_t seed;
   double step_ms, mfu_target, peak_tflops, gemm_tflops, sleep_before, sleep_after;
   std::string truth, exec;
-  bool forks, fork_exit, crash, no_sync, quick_exit;
+  bool forks, fork_exit, crash, no_sync, quick_exit, nvtx;
 
   uint64_t step_ns() const {
     double flops = static_cast<double>(shape.step_flops());
@@ -75,11 +78,17 @@ bool read_options(int argc, char** argv, Run* run) {
       ("fork", po::bool_switch(&run->forks), "after half the steps fork a child that exits")  //
       ("fork-exit", po::bool_switch(&run->fork_exit), "the same, but the child calls _exit")  //
       ("hang-at-step", number(&run->hang_at_step, -1),
-       "before this step (from 0) wait for the device, write the truth and hang")           //
-      ("no-sync", po::bool_switch(&run->no_sync), "do not wait for the device at the end")  //
-      ("exec", po::value(&run->exec), "at the end exec this program")                       //
-      ("crash", po::bool_switch(&run->crash), "at the end abort")                           //
-      ("_exit", po::bool_switch(&run->quick_exit), "at the end leave by _exit")             //
+       "before this step (from 0) wait for the device, write the truth and hang")  //
+      ("kineto-from-step", number(&run->kineto_from, -1),
+       "from this step on profile itself as torch.profiler does, and check the profile")          //
+      ("kineto-steps", number(&run->kineto_steps, 1), "so many steps; at least one must follow")  //
+      ("nccl", number(&run->nccl_abi, 0),
+       "tell NCCL's profiler plugin of each collective, by its interface of this version")    //
+      ("nvtx", po::bool_switch(&run->nvtx), "an NVTX range \"train_step\" around each step")  //
+      ("no-sync", po::bool_switch(&run->no_sync), "do not wait for the device at the end")    //
+      ("exec", po::value(&run->exec), "at the end exec this program")                         //
+      ("crash", po::bool_switch(&run->crash), "at the end abort")                             //
+      ("_exit", po::bool_switch(&run->quick_exit), "at the end leave by _exit")               //
       ("exit-code", number(&run->exit_code, 0), "exit code");
   po::variables_map values;
   po::store(po::parse_command_line(argc, argv, options), values);
@@ -96,6 +105,10 @@ bool read_options(int argc, char** argv, Run* run) {
   }
   if (shape.layers == 0 || shape.hidden == 0 || shape.tokens() == 0 || run->step_ns() < 100'000) {
     throw po::error("an empty model or a step below 0.1 ms");
+  }
+  if (run->kineto_from >= 0 &&
+      (run->kineto_steps < 1 || run->kineto_from + run->kineto_steps >= run->steps)) {
+    throw po::error("no step follows those of --kineto-from-step and --kineto-steps");
   }
   if (run->devices > 1 && !run->truth.empty() && run->truth.find("%d") == std::string::npos) {
     throw po::error("--truth needs %d for several devices");
@@ -175,6 +188,7 @@ void sleep_seconds(double seconds) {
 
 int train(const Run& run) {
   sleep_seconds(run.sleep_before);
+  KinetoWindow kineto(run.kineto_from, run.kineto_steps);
   GpuClient gpu;
   if (run.devices > gpu.device_count()) throw std::runtime_error("fewer devices than --devices");
   // A single device is chosen by the local rank, as in torch programs that see all of a node's.
@@ -191,6 +205,7 @@ int train(const Run& run) {
                   layouts[static_cast<size_t>(i)].truth());
     }
   };
+  CollectiveCalls collectives(run.nccl_abi, run.rank, run.ranks);
   pid_t child = 0;
   for (int step = 0; step < run.steps; ++step, ++done) {
     if (step == run.hang_at_step) {
@@ -199,6 +214,8 @@ int train(const Run& run) {
       while (true) pause();
     }
     if ((run.forks || run.fork_exit) && step == run.steps / 2) child = fork_child(run);
+    kineto.before_step(step, [&] { gpu.synchronize(); });
+    if (run.nvtx) nvtxRangePushA("train_step");
     std::vector<GpuOperation> operations;
     for (int i = 0; i < run.devices; ++i) {
       Layout& layout = layouts[static_cast<size_t>(i)];
@@ -211,7 +228,15 @@ int train(const Run& run) {
     }
     std::stable_sort(operations.begin(), operations.end(),
                      [](const auto& a, const auto& b) { return a.start_ns < b.start_ns; });
-    for (const GpuOperation& operation : operations) gpu.submit(operation);
+    for (const GpuOperation& operation : operations) {
+      gpu.submit(operation);
+      kineto.submitted(operation);
+      collectives.submitted(operation);
+    }
+    if (run.nvtx) {
+      gpu.synchronize();
+      nvtxRangePop();
+    }
   }
   if (!run.no_sync) gpu.synchronize();
   write_truths();

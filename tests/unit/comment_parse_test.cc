@@ -79,18 +79,18 @@ TEST(Parse, RefusesWithTheByteAtFault) {
   EXPECT_EQ(error_of("8xH100", "8yH100"), "byte 53: gpus= must be COUNTxNAME");
   EXPECT_EQ(error_of(" s=0", " s=0,0").substr(0, 9), "byte 173:");
   EXPECT_EQ(error_of("sum=o", "sum=!"),
-            "byte 176: sum= must be 13 numbers in base 36 and a full stop");
+            "byte 176: sum= must be 15 numbers in base 36 and a full stop");
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
            {"sum=opv", "sum=0opv"},           // leading zero
            {"sum=opv", "sum=Opv"},            // upper case
            {"sum=opv", "sum=zzzzzzzzzzopv"},  // above the bound
            {"sum=opv", "sum=,opv"},           // an empty number
-           {",k,", ",k,k,"},                  // 14 numbers
-           {",k,", ","},                      // 12 numbers
-           {"8cn4.", "8cn4"},                 // cut off
-           {"8cn4.", "8cn4.."},
-           {"8cn4.", "8cn4. "},
-           {"8cn4.", "8cn4. x=1"},
+           {",k,", ",k,k,"},                  // 16 numbers
+           {",k,", ","},                      // 14 numbers
+           {",0,0.", ",0,0"},                 // cut off
+           {",0,0.", ",0,0.."},
+           {",0,0.", ",0,0. "},
+           {",0,0.", ",0,0. x=1"},
            {" s=0", " s=0 s=0"},  // twice
            {" s=0", " s=00"},
            {" s=0", " s=1-0"},

@@ -20,6 +20,7 @@ inline Comment step_of(uint32_t gpus, uint64_t seconds, unsigned permille) {
   step.gpu = "H100-SXM";
   step.peak_gigaflops = 989400;
   step.precision = Precision::kBf16;
+  step.steps_by = StepsBy::kDeclared;
   Sums& sums = step.sums;
   sums.elapsed_ns = uint128{gpus} * seconds * kSecond;
   sums.flops_ns = sums.elapsed_ns;
@@ -107,6 +108,8 @@ inline Comment wild_comment(std::mt19937_64* random) {
   comment.precision = static_cast<Precision>((*random)() % kPrecisions);
   comment.no_mfu = wild_text(random);
   comment.no_time = wild_text(random);
+  comment.steps_by = static_cast<StepsBy>((*random)() % kStepsBy);
+  comment.slowest = (*random)() % 2 == 0 ? kNoTask : static_cast<uint32_t>((*random)() % 3);
   comment.partial = wild_text(random);
   for (size_t count = (*random)() % 40; count > 0; --count) {
     comment.merged.insert(static_cast<uint32_t>(((*random)() >> 32) >> (*random)() % 32) - 16);
@@ -126,6 +129,7 @@ inline Comment wild_step(std::mt19937_64* random) {
   sums.flops_ns = sums.elapsed_ns / ((*random)() % 2 + 1);
   sums.attributed_ns = sums.elapsed_ns / ((*random)() % 2 + 1);
   sums.lost_ns = (*random)() % 2 * sums.attributed_ns / 2;
+  if (step.steps_by == StepsBy::kNobody) step.steps_by = StepsBy::kDeclared;
   if ((*random)() % 3 == 0) sums.flops_ns = sums.model_flops = sums.capacity_flop = 0;
   if ((*random)() % 3 == 0) sums.attributed_ns = sums.lost_ns = 0;
   if (sums.model_flops == 0 || sums.capacity_flop == 0) {

@@ -18,14 +18,38 @@ TEST(Line, AsDocumented) {
             "compute=78.2% comm=12.1%+9.3% mem=0.2% idle=9.5% steps=20 step=1.10s "
             "cover=100.0%/99.8% s=0 "
             "sum=opvj41gmps0,1bmlhqzz0yyo,28uput4w,28uput4w,28uput4w,28uput4o,1r86jev4,9s736rk,"
-            "7ip31mo,5tkkxs,5tkkxs,k,a3u8cn4.");
+            "7ip31mo,5tkkxs,5tkkxs,k,a3u8cn4,0,0.");
+}
+
+TEST(Line, WaitingAndWhoIsWaitedFor) {
+  Comment step = step_of(8, 22, 519);
+  EXPECT_EQ(value_of(format_comment(job_of(step)), "wait"), "");
+  step.sums.collective_ns = 1000;
+  step.sums.wait_ns = 413;
+  EXPECT_EQ(value_of(format_comment(job_of(step)), "wait"), "41.3%");
+  step.slowest = 3;
+  const std::string line = format_comment(job_of(step));
+  EXPECT_EQ(value_of(line, "wait"), "41.3%(task3)");
+  EXPECT_EQ(format_comment(parsed(line)), line);
+  // Another step: its waiting is added, and the straggler stays only if it is the same.
+  Comment job = job_of(step);
+  Comment silent = step_of(8, 22, 519);
+  ASSERT_TRUE(merge_step(&job, silent, 1));
+  EXPECT_EQ(value_of(format_comment(job), "wait"), "41.3%(task3)");
+  step.sums.wait_ns = 1000;
+  step.slowest = 12;
+  ASSERT_TRUE(merge_step(&job, step, 2));
+  EXPECT_EQ(value_of(format_comment(job), "wait"), "70.7%(several)");
+  // More waiting than time is nobody's word.
+  step.sums.wait_ns = 2000;
+  EXPECT_EQ(value_of(format_comment(job_of(step)), "wait"), "100.0%(task12)");
 }
 
 TEST(Line, EmptyJobIsAllUnknown) {
   EXPECT_EQ(format_comment({}),
             "mfu/1 mfu=n/a(no-flops) hfu=n/a(no-counts) gpus=0xunknown peak=n/a "
             "compute=n/a(no-records) comm=n/a mem=n/a idle=n/a cover=n/a/n/a "
-            "sum=0,0,0,0,0,0,0,0,0,0,0,0,0.");
+            "sum=0,0,0,0,0,0,0,0,0,0,0,0,0,0,0.");
 }
 
 TEST(Line, MfuAboveOneIsMarked) {

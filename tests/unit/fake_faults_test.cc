@@ -160,6 +160,20 @@ TEST(FakeFaults, HangNeverReturns) {
   });
 }
 
+TEST(FakeFaults, SlowTakesLonger) {
+  in_process(fault("slow=cuptiActivityFlushAll@2"), [] {
+    Session session;
+    auto took_ms = [&] {
+      uint64_t before_ns = Session::now_ns();
+      session.flush();
+      return (Session::now_ns() - before_ns) / 1'000'000;
+    };
+    took_ms();
+    EXPECT_GE(took_ms(), 199u);
+    EXPECT_GE(took_ms(), 199u);
+  });
+}
+
 TEST(FakeFaults, MistakesInTheListAbort) {
   for (const char* list : {"drop", "drop=0", "drop=x", "hang", "no-such=1", "silence=1"}) {
     in_process({}, [&] {

@@ -273,17 +273,66 @@ TEST(FakeGpu, RecordsOnlyWhatIsEnabled) {
 TEST(FakeGpu, TimestampsFollowTheClientsClock) {
   in_process({}, [] {
     Session session;
-    auto clock = []() -> uint64_t { return 5'000'000'000; };
+    // Twice as fast, and much behind.
+    static const uint64_t origin_ns = session.base_ns - 1'000'000'000;
+    auto clock = []() -> uint64_t { return (Session::now_ns() - origin_ns) * 2; };
     FAKE(session.cupti, cuptiActivityRegisterTimestampCallback)(clock);
     uint64_t now = 0;
     FAKE(session.cupti, cuptiGetTimestamp)(&now);
-    EXPECT_EQ(now, 5'000'000'000u);
-    session.submit_kernels(1);
+    EXPECT_LT(now, 60'000'000'000u);
+    usleep(50000);
+    session.submit(Session::kernel(session.base_ns, 1'000'000));
     session.flush();
     std::vector<Client::Record> records = Client::taken();
     ASSERT_EQ(records.size(), 1u);
-    EXPECT_LT(records[0].end, 4'000'000'001u);
-    EXPECT_EQ(records[0].end - records[0].start, 500u);
+    // To a thousandth: two readings of both clocks, 50 ms apart, and 1 s extrapolated.
+    EXPECT_NEAR(static_cast<double>(records[0].start), 2e9, 2e6);
+    EXPECT_NEAR(static_cast<double>(records[0].end - records[0].start), 2e6, 2e3);
+  });
+}
+
+// A promise of zeroed buffers that is not kept shows.
+TEST(FakeGpu, ZeroesAreNotWrittenIntoZeroedBuffers) {
+  for (bool promised : {false, true}) {
+    in_process({}, [promised] {
+      Session session;
+      alignas(8) static uint8_t buffer[4096];
+      std::memset(buffer, 0xff, sizeof(buffer));
+      static uint64_t start_ns = 0;
+      FAKE(session.cupti, cuptiActivityRegisterCallbacks)
+      (
+          [](uint8_t** out, size_t* size, size_t*) {
+            *out = buffer;
+            *size = sizeof(buffer);
+          },
+          [](CUcontext, uint32_t, uint8_t* full, size_t, size_t) {
+            start_ns = reinterpret_cast<CUpti_ActivityKernel10*>(full)->start;
+          });
+      uint8_t yes = promised ? 1 : 0;
+      size_t size = sizeof(yes);
+      FAKE(session.cupti, cuptiActivitySetAttribute)
+      (CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size, &yes);
+      session.submit_kernels(1);
+      session.flush();
+      EXPECT_EQ(start_ns, promised ? ~uint64_t{0} : session.base_ns);
+    });
+  }
+}
+
+TEST(FakeGpu, FinalizeForgetsEverything) {
+  in_process({}, [] {
+    Session session;
+    session.submit_kernels(3);
+    EXPECT_EQ(FAKE(session.cupti, cuptiFinalize)(), CUPTI_SUCCESS);
+    EXPECT_EQ(session.flush(), CUPTI_ERROR_INVALID_OPERATION);
+    FAKE(session.cupti, cuptiActivityRegisterCallbacks)(Client::request, Client::complete);
+    session.submit_kernels(5);
+    EXPECT_EQ(session.flush(), CUPTI_SUCCESS);
+    EXPECT_EQ(Client::taken().size(), 0u);
+    FAKE(session.cupti, cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+    session.submit_kernels(7);
+    session.flush();
+    EXPECT_EQ(Client::taken().size(), 7u);
   });
 }
 

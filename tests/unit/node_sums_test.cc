@@ -65,7 +65,6 @@ TEST(NodeSums, OneProcessOneDevice) {
   EXPECT_EQ(sums.overlapped_communication_ns, 10 * kSecond);
   EXPECT_EQ(sums.exposed_memory_ns, 2 * kSecond);
   EXPECT_EQ(sums.lost_ns, 0u);
-  EXPECT_EQ(sums.kernels, 1000u);
   EXPECT_STREQ(sums.device_name, "NVIDIA H100 80GB HBM3");
 }
 
@@ -225,6 +224,32 @@ TEST(NodeSums, DifferentDevicesAreMixed) {
   EXPECT_EQ(summed({process(1), other}).mixed_devices, 1u);
 }
 
+TEST(NodeSums, StepsOfWholeRecordsOnly) {
+  Record one = process(1, 1);
+  one.steps.source = StepSource::kPeriodicity;
+  one.steps.count = 90;
+  one.steps.period_ns = 7;
+  Record two = process(2, 2);
+  two.steps = one.steps;
+  two.steps.count = 89;
+  two.steps.period_ns = 8;
+  FoundSteps steps = summed({one, two}, 9).steps;
+  EXPECT_EQ(steps.source, static_cast<uint32_t>(StepSource::kPeriodicity));
+  EXPECT_EQ(steps.devices, 2u);
+  EXPECT_EQ(steps.fewest, 89u);
+  EXPECT_EQ(steps.most, 90u);
+  EXPECT_EQ(steps.period_ns, 8u);
+  EXPECT_TRUE(steps.known());
+  // Kernels are missing: so may be steps. Ranges do not come from CUPTI.
+  two.dropped = 1;
+  EXPECT_EQ(summed({one, two}, 9).steps.fewest, 90u);
+  two.steps.source = StepSource::kNvtx;
+  steps = summed({one, two}, 9).steps;
+  EXPECT_EQ(steps.source, static_cast<uint32_t>(StepSource::kNvtx));
+  EXPECT_EQ(steps.fewest, 89u);
+  EXPECT_EQ(steps.devices, 1u);
+}
+
 TEST(NodeSums, HostileRecordsCannotWrapASum) {
   std::vector<Record> records;
   for (uint32_t i = 0; i < kMostRecords; ++i) {
@@ -250,10 +275,10 @@ TEST(NodeSums, HostileRecordsCannotWrapASum) {
     NodeSums sums = summed(records, UINT64_MAX);
     for (uint64_t value : {sums.span_ns, sums.compute_ns, sums.exposed_communication_ns,
                            sums.overlapped_communication_ns, sums.exposed_memory_ns, sums.lost_ns,
-                           sums.dropped, sums.kept_out, sums.kernels, sums.gemm_ns[0]}) {
+                           sums.dropped, sums.kept_out, sums.gemm_ns[0]}) {
       EXPECT_LE(value, kMostSum);
     }
-    EXPECT_EQ(sums.kernels, kMostSum);  // stopped at the bound, not wrapped
+    EXPECT_EQ(sums.gemm_ns[0], kMostSum);  // stopped at the bound, not wrapped
     EXPECT_EQ(node_sums_fault(sums, 0, 0, 1), nullptr);
   }
 }

@@ -187,15 +187,46 @@ TEST(UserOptions, RefusesNumbersThatAreNotWholePositiveAndPlausible) {
 
 TEST(UserOptions, KeysThatDoNotGoTogether) {
   EXPECT_TRUE(contains(parse_user_options("flops=1,flops-per-step=1,steps=1").error(), "exclude"));
-  EXPECT_TRUE(contains(parse_user_options("flops-per-step=1e15").error(), "needs steps=COUNT"));
   EXPECT_TRUE(contains(parse_user_options("flops-per-step=1e30,steps=1e12").error(), "1e30"));
   EXPECT_TRUE(parse_user_options("flops-per-step=1e18,steps=1e12"));
+}
+
+TEST(UserOptions, StepsThatAreCountedForTheUser) {
+  const auto counted = parse_user_options("flops-per-step=1e15");
+  ASSERT_TRUE(counted) << counted.error();
+  EXPECT_TRUE(counted->flops_per_step == uint128{1000000000000000});
+  EXPECT_TRUE(counted->declared_flops() == 0);
+  const auto kernel = parse_user_options("step-kernel=multi_tensor_apply<Adam>(int)");
+  ASSERT_TRUE(kernel) << kernel.error();
+  EXPECT_EQ(kernel->step_kernel, "multi_tensor_apply<Adam>(int)");
+  EXPECT_FALSE(kernel->nvtx);
+  const auto range = parse_user_options("step-range=train step");
+  ASSERT_TRUE(range) << range.error();
+  EXPECT_EQ(range->step_range, "train step");
+  EXPECT_TRUE(range->nvtx);
+  EXPECT_TRUE(parse_user_options("nvtx=on")->nvtx);
+  EXPECT_FALSE(parse_user_options("nvtx=off")->nvtx);
+  EXPECT_TRUE(contains(parse_user_options("step-range=a,nvtx=off").error(), "excludes"));
+  EXPECT_TRUE(contains(parse_user_options("nvtx=1").error(), "on or off"));
+  EXPECT_FALSE(parse_user_options("step-kernel="));
+  EXPECT_FALSE(parse_user_options("step-kernel=a\x1b"));
+  EXPECT_FALSE(parse_user_options(("step-kernel=" + std::string(129, 'x')).c_str()));
+}
+
+TEST(UserOptions, WhatElseIsTakenAndKept) {
+  EXPECT_FALSE(parse_user_options("on")->nccl);
+  EXPECT_TRUE(parse_user_options("nccl=on")->nccl);
+  EXPECT_FALSE(parse_user_options("nccl"));
+  EXPECT_EQ(parse_user_options("keep=/home/a/records")->keep, "/home/a/records");
+  for (const char* folder : {"keep=", "keep=records", "keep=/a b", "keep=~/x"}) {
+    EXPECT_FALSE(parse_user_options(folder)) << folder;
+  }
 }
 
 TEST(UserOptions, ErrorsNameTheKeyAndWhatIsRight) {
   EXPECT_EQ(parse_user_options("flop=1").error(),
             "'flop': unknown key; the keys are flops, flops-per-step, steps, "
-            "precision");
+            "precision, step-kernel, step-range, keep, nvtx, nccl");
   EXPECT_EQ(parse_user_options("flops=abc").error(),
             "'flops': 'abc' is not a whole number above 0 such as 1500000000000, "
             "1.5e12 or 1.5T (T, P, E: 10^12, 10^15, 10^18), at most 1e30");

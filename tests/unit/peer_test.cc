@@ -93,8 +93,9 @@ StepPlan plan_of(uint32_t step = 0) {
   return plan;
 }
 
-NodeSums sums_of(const StepPlan& plan, uint32_t node_id = 1, uint64_t sequence = 1) {
-  NodeSums sums;
+peer::Message sums_of(const StepPlan& plan, uint32_t node_id = 1, uint64_t sequence = 1) {
+  peer::Message whole;
+  NodeSums& sums = whole.sums;
   sums.job = plan.job;
   sums.step = plan.step;
   sums.restart = plan.restart;
@@ -102,7 +103,7 @@ NodeSums sums_of(const StepPlan& plan, uint32_t node_id = 1, uint64_t sequence =
   sums.sequence = sequence;
   sums.gpus = 4;
   sums.compute_ns = 12345;
-  return sums;
+  return whole;
 }
 
 // A first node's collector in a thread. `answer_now`: what accept returns.
@@ -116,8 +117,8 @@ class FirstNode {
         std::vector<pollfd> waited;
         for (int fd : listener_.descriptors()) waited.push_back({fd, POLLIN, 0});
         poll(waited.data(), waited.size(), 5);
-        listener_.turn([this](const NodeSums& sums) {
-          last_compute_ = sums.compute_ns;
+        listener_.turn([this](const peer::Message& received) {
+          last_compute_ = received.sums.compute_ns;
           ++accepted_;
           return answer_now_.load();
         });
@@ -221,7 +222,7 @@ std::string credential(const void* payload, size_t size, uid_t uid = 0) {
     _exit(write(ends[1], text, strlen(text)) > 0 ? 0 : 1);
   }
   close(ends[1]);
-  std::string text(8192, '\0');
+  std::string text(32'768, '\0');
   size_t got = 0;
   for (ssize_t count; (count = read(ends[0], text.data() + got, text.size() - got)) > 0;) {
     got += static_cast<size_t>(count);
@@ -232,7 +233,7 @@ std::string credential(const void* payload, size_t size, uid_t uid = 0) {
   return text;
 }
 
-std::string message(const NodeSums& sums, uid_t uid = 0) {
+std::string message(const peer::Message& sums, uid_t uid = 0) {
   return framed(credential(&sums, sizeof(sums), uid));
 }
 
@@ -243,7 +244,7 @@ class Peer : public testing::Test {
   }
 };
 
-auto send(const StepPlan& plan, const NodeSums& sums, int milliseconds = 3000) {
+auto send(const StepPlan& plan, const peer::Message& sums, int milliseconds = 3000) {
   uint16_t port = 0;
   return peer::send(plan, "localhost", sums, milliseconds, &port);
 }
@@ -297,18 +298,19 @@ TEST_F(Peer, SumsOfAnotherStepAreRefused) {
   FirstNode first(plan);
   uint16_t port = peer::ports(plan)[0];
   auto refused = [&](auto spoil) {
-    NodeSums sums = sums_of(plan);
+    peer::Message sums = sums_of(plan);
     spoil(&sums);
     return !answered(port, message(sums));
   };
-  EXPECT_TRUE(refused([](NodeSums* s) { s->job = 8; }));
-  EXPECT_TRUE(refused([](NodeSums* s) { s->step = 1; }));
-  EXPECT_TRUE(refused([](NodeSums* s) { s->restart = 1; }));
-  EXPECT_TRUE(refused([](NodeSums* s) { s->node_id = 4; }));
-  EXPECT_TRUE(refused([](NodeSums* s) { s->magic = 0; }));
-  EXPECT_TRUE(refused([](NodeSums* s) { s->device_name[0] = '\n'; }));
+  EXPECT_TRUE(refused([](peer::Message* m) { m->sums.job = 8; }));
+  EXPECT_TRUE(refused([](peer::Message* m) { m->sums.step = 1; }));
+  EXPECT_TRUE(refused([](peer::Message* m) { m->sums.restart = 1; }));
+  EXPECT_TRUE(refused([](peer::Message* m) { m->sums.node_id = 4; }));
+  EXPECT_TRUE(refused([](peer::Message* m) { m->sums.magic = 0; }));
+  EXPECT_TRUE(refused([](peer::Message* m) { m->sums.device_name[0] = '\n'; }));
+  EXPECT_TRUE(refused([](peer::Message* m) { m->spreads.count = 257; }));
   EXPECT_EQ(first.accepted(), 0);
-  EXPECT_FALSE(refused([](NodeSums*) {}));
+  EXPECT_FALSE(refused([](peer::Message*) {}));
   EXPECT_EQ(first.accepted(), 1);
 }
 
@@ -348,7 +350,7 @@ TEST_F(Peer, APayloadOfAnotherSizeIsRefused) {
   StepPlan plan = plan_of();
   FirstNode first(plan);
   uint16_t port = peer::ports(plan)[0];
-  NodeSums sums = sums_of(plan);
+  peer::Message sums = sums_of(plan);
   EXPECT_FALSE(answered(port, framed(credential(&sums, sizeof(sums) - 8))));
   EXPECT_FALSE(answered(port, framed(credential(&sums, 0))));
   EXPECT_EQ(first.accepted(), 0);
@@ -504,7 +506,7 @@ TEST_F(Peer, AForgedAnswerIsNotBelieved) {
   plan.site.last_port = plan.site.first_port;
   Descriptor stranger = silent_listener(plan.site.first_port);
   std::string of_nobody = framed(credential("x", 1, kNobody));
-  NodeSums echo = sums_of(plan);
+  peer::Message echo = sums_of(plan);
   std::string of_root = framed(credential(&echo, sizeof(echo)));
   std::thread liar([&] {
     for (const std::string& answer :

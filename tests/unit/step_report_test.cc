@@ -18,6 +18,10 @@ constexpr uint64_t kPeak = 989'400;  // gigaflop/s, bf16
 
 using Nodes = std::map<uint32_t, NodeSums>;
 
+Comment reported(const StepPlan& plan, const Nodes& nodes, uint64_t now_ns, bool ended) {
+  return report_step(plan, nodes, {}, now_ns, ended);
+}
+
 StepPlan plan_of(uint32_t nodes = 1) {
   StepPlan plan;
   plan.job = 7;
@@ -48,7 +52,7 @@ TEST(StepReport, SumsAreExact) {
   StepPlan plan = plan_of(2);
   plan.run = 3;
   plan.user.flops = 1'234'567'890'123'456'789;
-  Comment comment = report_step(plan, Nodes{{0, node()}, {1, node()}}, kNow, true);
+  Comment comment = reported(plan, Nodes{{0, node()}, {1, node()}}, kNow, true);
   EXPECT_EQ(comment.run, 3u);
   EXPECT_EQ(comment.gpus, 8u);
   EXPECT_EQ(comment.gpu, "H100-SXM");
@@ -56,7 +60,7 @@ TEST(StepReport, SumsAreExact) {
   EXPECT_EQ(comment.peak_gigaflops, kPeak);
   EXPECT_EQ(comment.partial, "");
   EXPECT_EQ(comment.no_mfu, "");
-  EXPECT_EQ(comment.no_time, "");
+  EXPECT_EQ(comment.no_time, "gap");
   const Sums& sums = comment.sums;
   EXPECT_TRUE(sums.elapsed_ns == 800 * kSecond);
   EXPECT_TRUE(sums.attributed_ns == 800 * kSecond);
@@ -76,18 +80,18 @@ TEST(StepReport, FlopsPerStepAndSteps) {
   StepPlan plan = plan_of();
   plan.user.flops_per_step = 1'000'000;
   plan.user.steps = 20;
-  Comment comment = report_step(plan, Nodes{{0, node()}}, kNow, true);
+  Comment comment = reported(plan, Nodes{{0, node()}}, kNow, true);
   EXPECT_TRUE(comment.sums.model_flops == 20'000'000);
   EXPECT_TRUE(comment.sums.training_steps == 20);
   EXPECT_TRUE(comment.sums.training_ns == 100 * kSecond);
   plan.user.flops_per_step = 0;  // the steps alone give their time
-  comment = report_step(plan, Nodes{{0, node()}}, kNow, true);
+  comment = reported(plan, Nodes{{0, node()}}, kNow, true);
   EXPECT_EQ(comment.no_mfu, "no-flops");
   EXPECT_TRUE(comment.sums.training_steps == 20);
 }
 
 std::string no_mfu(const StepPlan& plan, const Nodes& nodes, bool ended = true) {
-  Comment comment = report_step(plan, nodes, kNow, ended);
+  Comment comment = reported(plan, nodes, kNow, ended);
   EXPECT_TRUE(comment.no_mfu.empty() || comment.sums.model_flops == 0);
   EXPECT_TRUE(comment.no_mfu.empty() || comment.sums.flops_ns == 0);
   return comment.no_mfu;
@@ -122,6 +126,88 @@ TEST(StepReport, EveryReasonWithoutMfu) {
   EXPECT_EQ(no_mfu(plan, {{0, no_gemm}}), "");
 }
 
+NodeSums with_steps(StepSource source, uint64_t fewest, uint64_t most,
+                    uint64_t period_ns = kSecond) {
+  NodeSums sums = node();
+  sums.steps = {static_cast<uint32_t>(source), 4, fewest, most, period_ns};
+  return sums;
+}
+
+TEST(StepReport, StepsThatWereFound) {
+  StepPlan plan = plan_of(2);
+  const NodeSums first = with_steps(StepSource::kPeriodicity, 90, 90);
+  Comment comment = reported(plan, Nodes{{0, first}, {1, node()}}, kNow, true);
+  EXPECT_EQ(comment.steps_by, StepsBy::kPeriod);
+  EXPECT_TRUE(comment.sums.training_steps == 90);
+  EXPECT_TRUE(comment.sums.training_ns == 90 * kSecond);
+  // All nodes agree, but for a step that was under way: the fewest count.
+  comment = reported(
+      plan, Nodes{{0, first}, {1, with_steps(StepSource::kPeriodicity, 89, 90, 2 * kSecond)}}, kNow,
+      true);
+  EXPECT_TRUE(comment.sums.training_steps == 89);
+  EXPECT_TRUE(comment.sums.training_ns == 178 * kSecond);
+  // They do not agree: nothing.
+  comment = reported(plan, Nodes{{0, first}, {1, with_steps(StepSource::kPeriodicity, 45, 45)}},
+                     kNow, true);
+  EXPECT_EQ(comment.steps_by, StepsBy::kNobody);
+  EXPECT_TRUE(comment.sums.training_steps == 0);
+  // The better source wins, whatever the other one says.
+  comment =
+      reported(plan, Nodes{{0, first}, {1, with_steps(StepSource::kNvtx, 44, 44)}}, kNow, true);
+  EXPECT_EQ(comment.steps_by, StepsBy::kNvtx);
+  EXPECT_TRUE(comment.sums.training_steps == 44);
+  // Declared ones are those of a whole run.
+  plan.user.steps = 100;
+  comment = reported(plan, Nodes{{0, first}, {1, node()}}, kNow, true);
+  EXPECT_EQ(comment.steps_by, StepsBy::kDeclared);
+  EXPECT_TRUE(comment.sums.training_steps == 100);
+  comment = reported(plan, Nodes{{0, first}, {1, node()}}, kNow, false);
+  EXPECT_EQ(comment.steps_by, StepsBy::kPeriod);
+  EXPECT_TRUE(comment.sums.training_steps == 90);
+}
+
+TEST(StepReport, FlopsOfTheStepsThatWereFound) {
+  StepPlan plan = plan_of();
+  plan.user.flops_per_step = 1000;
+  EXPECT_EQ(reported(plan, Nodes{{0, node()}}, kNow, true).no_mfu, "no-steps");
+  NodeSums sums = with_steps(StepSource::kPeriodicity, 90, 90);
+  Comment comment = reported(plan, Nodes{{0, sums}}, kNow, true);
+  EXPECT_EQ(comment.no_mfu, "");
+  EXPECT_TRUE(comment.sums.model_flops == 90'000);
+  EXPECT_TRUE(comment.sums.capacity_flop == uint128{kPeak} * (400 * kSecond));
+  // They have been executed, also when the step still runs or was killed.
+  comment = reported(plan, Nodes{{0, sums}}, kNow, false);
+  EXPECT_TRUE(comment.sums.model_flops == 90'000);
+  sums.failed_tasks = 1;
+  comment = reported(plan, Nodes{{0, sums}}, kNow, true);
+  EXPECT_EQ(comment.no_mfu, "");
+  EXPECT_TRUE(comment.sums.model_flops == 90'000);
+  // Declared ones of the whole run are not believed then.
+  plan.user.steps = 90;
+  EXPECT_EQ(reported(plan, Nodes{{0, sums}}, kNow, true).no_mfu, "incomplete");
+}
+
+TEST(StepReport, WaitingIsThatOfAWholeStep) {
+  CollectiveSpreads spreads;
+  for (uint32_t task = 0; task < 2; ++task) {
+    Record record;
+    record.task = task;
+    record.flags = kPrimary | kFinished;
+    record.communication_kernels = 1;
+    record.samples.add(1, 0, task == 1 ? 100 : 300);
+    record.collective_ns[1] = task == 1 ? 100 : 300;
+    spreads.add(record, record);
+  }
+  Comment comment = report_step(plan_of(), Nodes{{0, node()}}, spreads, kNow, true);
+  EXPECT_TRUE(comment.sums.collective_ns == 400);
+  EXPECT_TRUE(comment.sums.wait_ns == 200);
+  EXPECT_EQ(comment.slowest, 1u);
+  comment = report_step(plan_of(), Nodes{{0, node()}}, spreads, kNow, false);
+  EXPECT_TRUE(comment.sums.collective_ns == 0);
+  comment = report_step(plan_of(2), Nodes{{0, node()}}, spreads, kNow, true);
+  EXPECT_TRUE(comment.sums.collective_ns == 0) << "a node is missing";
+}
+
 struct TimeCase {
   const char* reason;
   void (*spoil)(NodeSums*);
@@ -130,7 +216,12 @@ struct TimeCase {
 
 TEST(StepReport, EveryReasonWithoutTime) {
   const TimeCase cases[] = {
-      {"", [](NodeSums*) {}, 4},
+      {"", [](NodeSums* s) { s->lost_ns = 0; }, 4},
+      {"gap", [](NodeSums*) {}, 4},
+      {"dropped", [](NodeSums* s) { s->dropped = s->kept_out = s->shared_devices = 1; }, 4},
+      {"bad-records", [](NodeSums* s) { s->kept_out = s->shared_devices = 1; }, 4},
+      {"shared-gpus", [](NodeSums* s) { s->shared_devices = s->cut_off_processes = 1; }, 4},
+      {"cut-off", [](NodeSums* s) { s->cut_off_processes = 1; }, 4},
       {"no-cuda", [](NodeSums* s) { s->processes = 0; }, 0},
       {"broken-records",
        [](NodeSums* s) {
@@ -163,15 +254,15 @@ TEST(StepReport, EveryReasonWithoutTime) {
        },
        0},
       // A failed process on a device that others observed: nothing is missing.
-      {"", [](NodeSums* s) { s->state = State::kNoCupti; }, 4},
+      {"gap", [](NodeSums* s) { s->state = State::kNoCupti; }, 4},
       {"implausible", [](NodeSums* s) { s->span_ns = 405 * kSecond; }, 0},
       {"implausible", [](NodeSums* s) { s->span_ns = uint64_t{1} << 63; }, 0},
-      {"", [](NodeSums* s) { s->span_ns = 403 * kSecond; }, 4},  // clocks
+      {"gap", [](NodeSums* s) { s->span_ns = 403 * kSecond; }, 4},  // clocks
   };
   for (const TimeCase& c : cases) {
     NodeSums sums = node();
     c.spoil(&sums);
-    Comment comment = report_step(plan_of(), Nodes{{0, sums}}, kNow, true);
+    Comment comment = reported(plan_of(), Nodes{{0, sums}}, kNow, true);
     EXPECT_EQ(comment.no_time, c.reason);
     EXPECT_TRUE(comment.sums.attributed_ns == c.attributed_gpus * 100 * kSecond) << c.reason;
     EXPECT_TRUE(comment.sums.elapsed_ns == 400 * kSecond);
@@ -189,7 +280,7 @@ TEST(StepReport, TheSpoolsOwnReason) {
   plan.no_records = "spool:enospc";
   NodeSums sums = node();
   sums.processes = 0;
-  EXPECT_EQ(report_step(plan, Nodes{{0, sums}}, kNow, true).no_time, "spool:enospc");
+  EXPECT_EQ(reported(plan, Nodes{{0, sums}}, kNow, true).no_time, "spool:enospc");
 }
 
 TEST(StepReport, PartialNodes) {
@@ -197,13 +288,13 @@ TEST(StepReport, PartialNodes) {
   NodeSums silent = node();  // was heard once, 40 s before the end
   silent.last = 0;
   silent.until_ns = kNow - 40 * kSecond;
-  Comment comment = report_step(plan, Nodes{{0, node()}, {2, silent}}, kNow, true);
+  Comment comment = reported(plan, Nodes{{0, node()}, {2, silent}}, kNow, true);
   EXPECT_EQ(comment.partial, "nodes:1-of-3");
   EXPECT_EQ(comment.gpus, 8u);
   EXPECT_TRUE(comment.sums.elapsed_ns == 800 * kSecond);
   EXPECT_TRUE(comment.sums.lost_ns == (4 + 4 + 4 * 40) * kSecond);
   // While it runs nothing is partial, and each node counts as far as it was heard.
-  comment = report_step(plan, Nodes{{0, node()}, {2, silent}}, kNow, false);
+  comment = reported(plan, Nodes{{0, node()}, {2, silent}}, kNow, false);
   EXPECT_EQ(comment.partial, "");
   EXPECT_TRUE(comment.sums.elapsed_ns == (400 + 240) * kSecond);
 }
@@ -211,7 +302,7 @@ TEST(StepReport, PartialNodes) {
 TEST(StepReport, LostTimeStaysWithinTheAttributed) {
   NodeSums sums = node();
   sums.lost_ns = uint64_t{1} << 63;
-  Comment comment = report_step(plan_of(), Nodes{{0, sums}}, kNow, true);
+  Comment comment = reported(plan_of(), Nodes{{0, sums}}, kNow, true);
   EXPECT_TRUE(comment.sums.lost_ns == 400 * kSecond);
   EXPECT_GE(figures(comment).observed_coverage, 0);
 }
@@ -219,9 +310,9 @@ TEST(StepReport, LostTimeStaysWithinTheAttributed) {
 TEST(StepReport, ClocksThatRunBackwards) {
   NodeSums sums = node();
   sums.until_ns = kStart - kSecond;
-  Comment comment = report_step(plan_of(), Nodes{{0, sums}}, kStart - 5, true);
+  Comment comment = reported(plan_of(), Nodes{{0, sums}}, kStart - 5, true);
   EXPECT_TRUE(comment.sums.elapsed_ns == 0);
-  comment = report_step(plan_of(), {}, kNow, true);
+  comment = reported(plan_of(), {}, kNow, true);
   EXPECT_TRUE(comment.sums.elapsed_ns == 0);
   EXPECT_EQ(comment.partial, "nodes:0-of-1");
 }
@@ -229,7 +320,7 @@ TEST(StepReport, ClocksThatRunBackwards) {
 // What a hostile device name can do to the line.
 TEST(StepReport, AnUnknownDeviceNameIsMadeToFit) {
   Comment comment =
-      report_step(plan_of(), Nodes{{0, node("evil |;'\" name mfu/1 mfu=99% sum=")}}, kNow, true);
+      reported(plan_of(), Nodes{{0, node("evil |;'\" name mfu/1 mfu=99% sum=")}}, kNow, true);
   std::string line = format_comment(comment);
   EXPECT_EQ(line.find_first_of("|;'\""), line.npos);
   EXPECT_TRUE(parse_comment(line));

@@ -10,22 +10,10 @@
 #include <random>
 #include <vector>
 
+#include "tests/unit/interval_samples.hh"
+
 namespace mfu {
 namespace {
-
-constexpr std::array<ActivityMask, 3> kClasses = {kCompute, kCommunication, kMemory};
-
-// A timeline with its memory.
-class Owned {
- public:
-  explicit Owned(size_t capacity) : storage_(2 * capacity), timeline(storage_.data(), capacity) {}
-
- private:
-  std::vector<Interval> storage_;
-
- public:
-  Timeline timeline;
-};
 
 struct Reference {
   explicit Reference(const std::vector<Interval>& intervals) {
@@ -79,7 +67,8 @@ TimeSums sums_of(const std::vector<Interval>& intervals, size_t capacity = 64) {
                        static_cast<ActivityMask>(interval.mask));
   }
   EXPECT_EQ(owned.timeline.late(), 0u);
-  return owned.timeline.sums();
+  TimeSeries series;
+  return sums_with_series(owned.timeline, &series);
 }
 
 TEST(Timeline, nothing_ran) {
@@ -258,34 +247,7 @@ TEST_F(Late, once_even_if_the_horizon_moves_meanwhile) {
 
 // ---- random intervals ----
 
-struct Shape {
-  const char* name;
-  uint64_t range;
-  uint64_t longest;
-  uint64_t jitter;  // how far from the order of starts an interval may come; the range: any order
-};
-
 class Random : public testing::TestWithParam<Shape> {};
-
-std::vector<Interval> random_intervals(std::mt19937_64& random, const Shape& shape, size_t count) {
-  auto below = [&random](uint64_t limit) { return random() % limit; };
-  struct Arrival {
-    uint64_t order;
-    Interval interval;
-  };
-  std::vector<Arrival> arrivals;
-  for (size_t i = 0; i < count; ++i) {
-    uint64_t start = below(shape.range);
-    uint64_t end = start + 1 + below(below(4) == 0 ? shape.longest : 1 + shape.longest / 20);
-    arrivals.push_back({start + below(shape.jitter + 1), {start, end, kClasses[below(3)]}});
-  }
-  std::stable_sort(arrivals.begin(), arrivals.end(),
-                   [](const Arrival& a, const Arrival& b) { return a.order < b.order; });
-  std::vector<Interval> intervals;
-  for (const Arrival& arrival : arrivals) intervals.push_back(arrival.interval);
-  if (shape.jitter >= shape.range) std::shuffle(intervals.begin(), intervals.end(), random);
-  return intervals;
-}
 
 TEST_P(Random, agree_with_counting_every_instant) {
   std::mt19937_64 random(20240607);
@@ -335,13 +297,89 @@ TEST_P(Random, agree_with_counting_every_instant) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Timelines, Random,
-    testing::Values(Shape{"in_order", 5000, 200, 0}, Shape{"in_order_crowded", 60, 40, 0},
-                    Shape{"in_order_sparse", 20000, 30, 0}, Shape{"nearly", 5000, 200, 60},
-                    Shape{"nearly_long", 5000, 3000, 200}, Shape{"any_order", 3000, 300, 3000},
-                    Shape{"any_order_crowded", 40, 60, 40}),
-    [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Timelines, Random, testing::ValuesIn(kShapes),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// ---- orders that sorting may fear ----
+
+struct Order {
+  const char* name;
+  // The start of the i-th of `count` intervals.
+  uint64_t (*start)(uint64_t i, uint64_t count);
+};
+void PrintTo(const Order& order, std::ostream* out) {
+  *out << order.name;
+}
+
+constexpr Order kOrders[] = {
+    {"ascending", [](uint64_t i, uint64_t) { return 3 * i; }},
+    {"descending", [](uint64_t i, uint64_t count) { return 3 * (count - i); }},
+    {"organ_pipe",
+     [](uint64_t i, uint64_t count) { return i < count / 2 ? 6 * i : 6 * (count - i) - 3; }},
+    {"valley",
+     [](uint64_t i, uint64_t count) { return i < count / 2 ? 6 * (count - i) : 6 * i + 3; }},
+    {"all_equal", [](uint64_t, uint64_t) -> uint64_t { return 7; }},
+    {"few_values", [](uint64_t i, uint64_t) { return i * i % 5; }},
+    {"sawtooth", [](uint64_t i, uint64_t) { return i % 37 * 11 + i / 37; }},
+    {"sawtooth_down", [](uint64_t i, uint64_t) { return 400 - i % 37 * 11 + i / 37; }},
+    {"two_streams_far_apart",
+     [](uint64_t i, uint64_t count) { return i % 2 == 0 ? i : 2 * count + i; }},
+    {"eight_streams", [](uint64_t i, uint64_t count) { return i % 8 * (count / 3) + i / 8 * 5; }},
+    {"streams_by_buffer",
+     [](uint64_t i, uint64_t) { return i / 100 % 4 * 7 + i / 400 * 300 + i % 100 * 3; }},
+    {"just_too_far", [](uint64_t i, uint64_t) { return i % 18 == 17 ? 4 * i : 4 * i + 70; }},
+    {"rotated", [](uint64_t i, uint64_t count) { return (i + count / 3) % count * 3; }},
+};
+
+class Orders : public testing::TestWithParam<Order> {};
+
+// All of it fits, so that nothing can be late, whatever the order; asking in between sorts parts.
+TEST_P(Orders, agree_with_counting_every_instant) {
+  for (uint64_t count : {1, 2, 3, 16, 17, 18, 100, 1000}) {
+    for (uint64_t ask : {1000, 333, 17, 1}) {
+      std::vector<Interval> intervals;
+      Owned owned(1000);
+      for (uint64_t i = 0; i < count; ++i) {
+        const uint64_t start = GetParam().start(i, count);
+        intervals.push_back({start, start + 1 + i * i % 9, kClasses[i * i / 3 % 3]});
+        owned.timeline.add(start, intervals[i].end_ns,
+                           static_cast<ActivityMask>(intervals[i].mask));
+        if (i % ask == ask - 1) owned.timeline.sums();
+      }
+      EXPECT_EQ(owned.timeline.late(), 0u);
+      TimeSeries series;
+      expect_equal(sums_with_series(owned.timeline, &series), Reference(intervals));
+      if (HasFailure()) FAIL() << "count " << count << ", asked every " << ask;
+    }
+  }
+}
+
+// The horizon depends on what is in the older half: it must be the same as if all had been sorted.
+TEST_P(Orders, fold_as_if_sorted) {
+  constexpr uint64_t kCapacity = 1000;
+  std::vector<Interval> intervals;
+  Owned owned(kCapacity);
+  for (uint64_t i = 0; i < kCapacity; ++i) {
+    const uint64_t start = 100 + GetParam().start(i, kCapacity);
+    intervals.push_back({start, start + 1 + i * i % 9, kClasses[i * i / 3 % 3]});
+    owned.timeline.add(start, intervals[i].end_ns, static_cast<ActivityMask>(intervals[i].mask));
+  }
+  std::vector<Interval> sorted = intervals;
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Interval& a, const Interval& b) { return a.start_ns < b.start_ns; });
+  const uint64_t horizon = sorted[kCapacity / 2].start_ns;
+  intervals.push_back({horizon, horizon + 50, kCompute});
+  owned.timeline.add(horizon, horizon + 50, kCompute);  // folds; the very first that is in time
+  EXPECT_EQ(owned.timeline.late(), 0u);
+  TimeSeries series;
+  expect_equal(sums_with_series(owned.timeline, &series), Reference(intervals));
+  owned.timeline.add(horizon - 1, horizon + 1, kCompute);
+  EXPECT_EQ(owned.timeline.late(), 1u);
+  EXPECT_EQ(owned.timeline.late_ns(), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Timelines, Orders, testing::ValuesIn(kOrders),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace mfu

@@ -500,6 +500,16 @@ TEST(TraceReader, BrokenGzip) {
   EXPECT_NE(read_text(damaged).error.what.find("damaged"), std::string::npos);
   damaged = packed + "garbage";
   EXPECT_FALSE(read_text(damaged).ok);
+  // What is read before the damage does not depend on how much is looked at at once.
+  for (size_t at = 40; at < packed.size() - 8; at += packed.size() / 50) {
+    std::string hurt = packed;
+    hurt[at] ^= 4;
+    const Result wide = read_text(hurt);
+    const Result narrow = read_text(hurt, 7);
+    EXPECT_EQ(wide.error.byte, narrow.error.byte) << at;
+    EXPECT_EQ(wide.error.what, narrow.error.what) << at;
+    EXPECT_EQ(wide.lines, narrow.lines) << at;
+  }
   // A bare array may lack its end, but not when that is gzip's.
   const std::string array = gzip("[" + kernel("k", 1) + ",");
   EXPECT_TRUE(read_text(array).ok);

@@ -1,0 +1,54 @@
+// What ran on one device of a process: time, sums by class, collective, precision and name,
+// training steps, and a sample of collectives. Fixed memory; not thread-safe.
+#ifndef MFU_PROFILER_DEVICE_ACTIVITY_HH_
+#define MFU_PROFILER_DEVICE_ACTIVITY_HH_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "profiler/cupti_gate.hh"
+#include "profiler/name_table.hh"
+#include "profiler/record.hh"
+#include "profiler/timeline.hh"
+
+namespace mfu {
+
+class DeviceActivity {
+ public:
+  // In zeroed memory of sizeof(DeviceActivity) bytes.
+  DeviceActivity() : timeline_(intervals_, kTimelineCapacity, &folded_series_) {}
+
+  // An operation with plausible times. `name` is that of a kernel. Counts go straight into
+  // *record; the rest waits for fill(). A record that came before is counted and kept out.
+  void take(const cupti::Activity& activity, const KernelName& name, Record* record);
+
+  // Brings *record up to date.
+  void fill(const NameTable& names, Record* record);
+
+ private:
+  static constexpr size_t kTimelineCapacity = 8192;
+  // Operations that are remembered, to know one that comes twice: sets of the last few.
+  static constexpr size_t kSets = 2048;
+  static constexpr size_t kWays = 8;
+
+  struct Sums {
+    uint64_t count;
+    uint64_t ns;
+    uint64_t longest_ns;
+  };
+
+  bool seen_before(const cupti::Activity& activity);
+  void fill_kernels(const NameTable& names, Record* record) const;
+
+  Timeline timeline_;
+  Interval intervals_[2 * kTimelineCapacity];
+  uint64_t remembered_[kSets][kWays];    // the last one first
+  Sums of_name_[NameTable::kMostNames];  // by KernelName::number
+  CollectiveSamples samples_;
+  StepDetector steps_;
+  TimeSeries folded_series_;  // the timeline's own
+};
+
+}  // namespace mfu
+
+#endif

@@ -58,14 +58,17 @@ class CollectiveSamples {
   static constexpr uint64_t kLongestNs = uint64_t{1} << 56;
 
   void thin_out() {
+    // More keys than these halvings leave: a flood of equal ones. An endless loop would be worse.
+    if (halvings == kMostHalvings) {
+      count = 0;
+      return;
+    }
     ++halvings;
     uint32_t left = 0;
     for (uint32_t i = 0; i < count; ++i) {
       if (kept(samples[i].key, halvings)) samples[left++] = samples[i];
     }
     count = left;
-    // Equal keys only: a thousand-fold hash collision, or a bug; an endless loop would be worse.
-    if (halvings >= kMostHalvings) count = 0;
   }
 };
 

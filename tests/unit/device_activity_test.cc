@@ -234,6 +234,7 @@ TEST(CollectiveSamples, EqualKeysDoNotHang) {
   auto samples = zeroed<CollectiveSamples>();
   for (int i = 0; i < 100'000; ++i) samples->add(0, 0, 1);
   EXPECT_LE(samples->count, CollectiveSamples::kMost);
+  EXPECT_EQ(samples->fault(), nullptr);
 }
 
 TEST(CollectiveSamples, StrangeBytesAreSeen) {

@@ -127,14 +127,31 @@ std::map<uint32_t, NodeSums> nodes_of(uint32_t count) {
   return nodes;
 }
 
+// Full samples of 8 ranks.
+CollectiveSpreads spreads_of_node() {
+  CollectiveSpreads spreads;
+  for (uint32_t task = 0; task < 8; ++task) {
+    Record record = record_of(task + 1);
+    record.task = task;
+    record.flags = kPrimary | kFinished;
+    record.communication_kernels = 10'000;
+    for (uint64_t n = 0; n < 10'000; ++n) record.samples.add(1, n, 100'000 + n * task);
+    spreads.add(record, record);
+  }
+  return spreads;
+}
+
 // Of 4,096 nodes with 8 GPUs each, as they have come from the network, to the finished line.
 void merge_4096_nodes(benchmark::State& state) {
   constexpr uint32_t kNodes = 4096;
   const StepPlan plan = plan_of(kNodes, "");
   const std::map<uint32_t, NodeSums> nodes = nodes_of(kNodes);
+  const CollectiveSpreads of_node = spreads_of_node();
   for (auto _ : state) {
     Comment job;
-    const Comment step = report_step(plan, nodes, kEnd, true);
+    CollectiveSpreads all;
+    for (uint32_t i = 0; i < kNodes; ++i) all.add(of_node);
+    const Comment step = report_step(plan, nodes, all, kEnd, true);
     if (!merge_step(&job, step, 0) || step.gpus != 8 * kNodes || !step.no_time.empty()) {
       return state.SkipWithError("no sound step");
     }
@@ -145,7 +162,7 @@ void merge_4096_nodes(benchmark::State& state) {
 BENCHMARK(merge_4096_nodes);
 
 Comment step_comment() {
-  return report_step(plan_of(4, ""), nodes_of(4), kEnd, true);
+  return report_step(plan_of(4, ""), nodes_of(4), {}, kEnd, true);
 }
 
 Comment job_comment() {

@@ -8,19 +8,15 @@ namespace mfu {
 
 // A buffer that CUPTI hands over twice brings the same launch with the same times. Kernels of one
 // graph launch share its correlation id, so node, times, stream and name have to agree as well.
+// Launches are numbered in sequence: neighbours lie side by side in the cache, and an operation is
+// forgotten when the numbers come round.
 bool DeviceActivity::seen_before(const cupti::Activity& activity) {
-  uint64_t mark = activity.start_ns * 0x9e3779b97f4a7c15;
-  mark = (mark ^ mark >> 32 ^ activity.end_ns) * 0xbf58476d1ce4e5b9;
-  mark ^= mark >> 29 ^ (uint64_t{activity.correlation} << 32 | activity.stream);
-  mark = (mark ^ activity.graph_node << 20 ^ reinterpret_cast<uintptr_t>(activity.name)) *
-         0x94d049bb133111eb;
-  mark ^= mark >> 31;
-  uint64_t(&set)[kWays] = remembered_[mark & (kSets - 1)];
-  for (uint64_t known : set) {
-    if (known == mark) return true;
-  }
-  for (size_t way = kWays - 1; way > 0; --way) set[way] = set[way - 1];
-  set[0] = mark;
+  uint64_t mark = activity.start_ns * 0x9e3779b97f4a7c15 ^ activity.end_ns * 0xc2b2ae3d27d4eb4f;
+  mark ^= uint64_t{activity.correlation} << 32 ^ activity.stream ^ activity.graph_node << 17;
+  mark = (mark ^ mark >> 32 ^ reinterpret_cast<uintptr_t>(activity.name)) * 0x94d049bb133111eb;
+  uint64_t& place = remembered_[(activity.correlation + activity.graph_node) & (kRemembered - 1)];
+  if (place == mark) return true;
+  place = mark;
   return false;
 }
 

@@ -27,9 +27,8 @@ class DeviceActivity {
 
  private:
   static constexpr size_t kTimelineCapacity = 8192;
-  // Operations that are remembered, to know one that comes twice: sets of the last few.
-  static constexpr size_t kSets = 2048;
-  static constexpr size_t kWays = 8;
+  // Operations that are remembered, to know one that comes twice.
+  static constexpr size_t kRemembered = 16'384;
 
   struct Sums {
     uint64_t count;
@@ -42,7 +41,7 @@ class DeviceActivity {
 
   Timeline timeline_;
   Interval intervals_[2 * kTimelineCapacity];
-  uint64_t remembered_[kSets][kWays];    // the last one first
+  uint64_t remembered_[kRemembered];
   Sums of_name_[NameTable::kMostNames];  // by KernelName::number
   CollectiveSamples samples_;
   StepDetector steps_;

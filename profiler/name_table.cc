@@ -23,6 +23,7 @@ const KernelName& NameTable::find(const char* name) {
   if (name == nullptr) name = "";
   auto address = reinterpret_cast<uintptr_t>(name);
   Pointer& slot = pointers_[(address >> 3) * 0x9e3779b97f4a7c15 >> 51 & (kPointers - 1)];
+  if (slot.name == name && slot.batch == batch_) return slot.known;
   if (slot.name != name || strncmp(slot.prefix, name, sizeof(slot.prefix)) != 0) {
     const size_t length = strlen(name);
     slot.name = name;
@@ -35,6 +36,7 @@ const KernelName& NameTable::find(const char* name) {
     slot.known.hash = name_hash(name, length);
     slot.known.number = number_of(slot.known.hash, name, length, slot.known.kind);
   }
+  slot.batch = batch_;
   return slot.known;
 }
 

@@ -27,8 +27,12 @@ class NameTable {
   static constexpr uint32_t kMostNames = 4096;
   static constexpr uint32_t kUnlisted = 0;  // no name has this number
 
-  // Zeroed memory is an empty table. nullptr is the empty name.
+  // Zeroed memory is an empty table. nullptr is the empty name. A pointer alone does not prove the
+  // name, as a module may be unloaded and another one have its name there: the text is looked at
+  // again once after each begin().
   const KernelName& find(const char* name);
+  // A batch of records begins, within which a pointer stays what it is.
+  void begin() { ++batch_; }
 
   // Names with this part in them get KernelMark::kDeclared. Before the first find(); stays the
   // caller's, for good.
@@ -45,7 +49,8 @@ class NameTable {
 
   struct Pointer {
     const char* name;
-    char prefix[24];  // the pointer alone does not prove the name: a module may be unloaded
+    uint64_t batch;  // in which the text was last looked at
+    char prefix[24];
     KernelName known;
   };
   struct Name {
@@ -60,6 +65,7 @@ class NameTable {
   uint16_t buckets_[kBuckets];  // numbers by hash, open addressing; 0: free
   Name names_[kMostNames];
   uint32_t count_;
+  uint64_t batch_;
   const char* step_kernel_;
 };
 

@@ -289,6 +289,7 @@ void add_lost(uint64_t ns) {
 
 void take(const cupti::Activity* activities, size_t count, uint64_t now_ns) {
   Locked locked;
+  names->begin();
   for (size_t i = 0; i < count; ++i) take_one(activities[i], now_ns);
 }
 

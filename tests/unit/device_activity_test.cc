@@ -32,6 +32,7 @@ struct Device {
   Record record;
 
   void take(const cupti::Activity& activity_record) {
+    names->begin();
     const bool kernel = activity_record.kind == cupti::ActivityKind::kKernel;
     activity->take(activity_record, kernel ? names->find(activity_record.name) : KernelName{},
                    &record);
@@ -54,6 +55,7 @@ TEST(NameTable, APointerIsNoProof) {
   EXPECT_TRUE(first.kind.communication);
   // A module was unloaded, and another one has its name in the same place.
   std::snprintf(text, sizeof(text), "volta_sgemm_128x64_nn");
+  names->begin();
   const KernelName second = names->find(text);
   EXPECT_FALSE(second.kind.communication);
   EXPECT_NE(second.number, first.number);

@@ -64,17 +64,20 @@ override LDFLAGS += $(SANFLAGS)
 
 # Code that runs inside other people's processes: no C++ runtime, nothing newer than GLIBC_2.17
 # (profiler/glibc_floor.h), and only the entry points that CUDA, NVTX and NCCL look for are exported.
-INJECTED := activity_buffers collection communicator_sums communicators cupti_gate cupti_library cupti_session \
-  device_activity gemm_name got_patch kernel loaded_object name_search name_table nccl_gate \
-  neighbour nvtx_gate peaks process_record profiler record record_clock steps timeline
+GEMM_COUNTER := cublas_gate cublas_precision dlsym_patch gemm_calls gemm_counter graph_gate graph_gemms \
+  loaded_library thread_call
+INJECTED := activity_buffers attention_flops collection communicator_sums communicators cupti_gate cupti_library cupti_session \
+  device_activity device_sensors gemm_name got_patch kernel loaded_object name_search name_table nccl_gate \
+  neighbour nvml_gate nvtx_gate peaks process_record profiler record record_clock sensor_sums steps storage_io timeline $(GEMM_COUNTER)
 INJECTED_OBJ := $(INJECTED:%=$(B)/obj/injected/%.o)
 INJECTED_FLAGS := -O2 -g -std=c++20 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti \
   -fno-threadsafe-statics -fno-asynchronous-unwind-tables -fno-stack-protector -U_FORTIFY_SOURCE \
   -U_GLIBCXX_ASSERTIONS -include profiler/glibc_floor.h $(WARN) -MMD -MP
 PROFILER_LIB := $(B)/libmfu_profiler.so
 PROFILER_A := $(B)/libprofiler.a
-PROFILER_OBJ := $(patsubst %,$(B)/obj/profiler/%.o,communicator_sums communicators device_activity gemm_name kernel \
-  name_search name_table nccl_gate peaks record steps timeline)
+PROFILER_OBJ := $(patsubst %,$(B)/obj/profiler/%.o,attention_flops communicator_sums communicators device_activity gemm_calls gemm_name graph_gemms kernel \
+  model_config model_flops name_search name_table nccl_gate peak_additions peaks record sensor_sums steps storage_io \
+  text_file timeline)
 
 $(B)/obj/injected/%.o: profiler/%.cc config.mk
 	@mkdir -p $(@D)
@@ -96,17 +99,17 @@ $(PROFILER_A): $(PROFILER_OBJ)
 
 ANALYZE := $(B)/mfu-analyze
 ANALYZE_OBJ := $(patsubst %,$(B)/obj/profiler/%.o,analysis analysis_html analysis_json analysis_table \
-  byte_source collective_skew json_events json_scanner microseconds nsys_reader record_reader sorted_spill \
+  byte_source collective_skew flops_report json_events json_scanner microseconds nsys_reader record_reader sorted_spill \
   trace_figures trace_head trace_reader)
 ANALYZE_LIBS := -lsimdjson -lsqlite3 -lisal
 
-$(ANALYZE): $(B)/obj/profiler/mfu_analyze.o $(ANALYZE_OBJ) $(PROFILER_A)
+$(ANALYZE): $(B)/obj/profiler/mfu_analyze.o $(B)/obj/profiler/flops_command.o $(ANALYZE_OBJ) $(PROFILER_A)
 	$(call say,LD,$@)$(CXX) $(LDFLAGS) -o $@ $^ $(ANALYZE_LIBS) -lboost_program_options
 
 # --- plugin/
 
 PLUGIN_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,collective_spreads comment comment_field comment_parse comment_text \
-  node_sums options spool step_cgroup step_plan step_report step_set)
+  goodput node_sums options spool step_cgroup step_plan step_report step_set)
 PLUGIN_A := $(B)/libplugin.a
 SPANK := $(B)/spank_mfu.so
 COLLECTOR := $(B)/mfu-collector
@@ -155,6 +158,8 @@ ANALYZE_TESTS := $(addprefix $(B)/tests/unit/,analyze_test hta_difference_test n
   trace_reader_test traces_test)
 $(ANALYZE_TESTS): $(ANALYZE_OBJ)
 $(ANALYZE_TESTS): LDLIBS := $(ANALYZE_LIBS) -lz
+
+$(addprefix $(B)/tests/unit/,flops_report_test published_mfu_test reported_mistakes_test): $(B)/obj/profiler/flops_report.o
 
 $(B)/tests/unit/steps_test: $(addprefix $(FAKE_OBJ)/,trace_events.o training_step.o)
 $(B)/tests/unit/steps_test: LDLIBS := -lsimdjson -lz

@@ -115,8 +115,9 @@ void forget_injection(spank_t spank) {
   for (const char* name : {kInjectionVariable, kNvtxVariable, kNcclVariable}) {
     if (auto path = step_variable(spank, name); path && is_ours(*path)) spank_unsetenv(spank, name);
   }
-  for (const char* name : {kRecordFolderVariable, kBudgetVariable, kCuptiVariable, kKeepVariable,
-                           kStepKernelVariable, kStepRangeVariable}) {
+  for (const char* name :
+       {kRecordFolderVariable, kBudgetVariable, kCuptiVariable, kKeepVariable, kSensorsVariable,
+        kCountVariable, kStepKernelVariable, kStepRangeVariable}) {
     spank_unsetenv(spank, name);
   }
 }
@@ -137,6 +138,8 @@ void inject(spank_t spank, const StepPlan& plan) {
   };
   set_if(plan.site.cupti, kCuptiVariable);
   set_if(plan.user.keep, kKeepVariable);
+  set_if(plan.user.sensors ? "" : "off", kSensorsVariable);
+  set_if(plan.user.count ? "" : "off", kCountVariable);
   set_if(plan.user.step_kernel, kStepKernelVariable);
   set_if(plan.user.step_range, kStepRangeVariable);
   // One library each: the user's own stays.

@@ -5,6 +5,9 @@
 #include <optional>
 #include <vector>
 
+#include "profiler/model_config.hh"
+#include "profiler/model_flops.hh"
+
 namespace mfu {
 namespace {
 
@@ -17,7 +20,8 @@ constexpr size_t kLongestPath = 512;  // what one plugstack argument may reasona
 constexpr char kSiteKeys[] =
     "inject, field, update, spool, budget, ports, profiler, collector, cupti, munge, log";
 constexpr char kUserKeys[] =
-    "flops, flops-per-step, steps, precision, step-kernel, step-range, keep, nvtx, nccl";
+    "flops, flops-per-step, model, batch, seq, steps, precision, step-kernel, step-range, keep, "
+    "nvtx, nccl, count, sensors";
 constexpr char kPrecisionNames[] = "fp64, fp32, tf32, fp16, bf16, int8, fp8, fp4";
 constexpr char kNumberForm[] =
     "a whole number above 0 such as 1500000000000, 1.5e12 or 1.5T (T, P, E: 10^12, 10^15, 10^18)";
@@ -180,18 +184,26 @@ std::string set_user_option(std::string_view key, std::string_view value, UserOp
                ? ""
                : quoted(value) + " is not an absolute path of at most 512 bytes";
   }
-  if (key == "nvtx" || key == "nccl") {
-    bool* on = key == "nvtx" ? &options->nvtx : &options->nccl;
+  if (key == "nvtx" || key == "nccl" || key == "count" || key == "sensors") {
+    bool* on = key == "nvtx"    ? &options->nvtx
+               : key == "nccl"  ? &options->nccl
+               : key == "count" ? &options->count
+                                : &options->sensors;
     return parse_switch(value, on) ? "" : "must be on or off";
   }
-  if (key != "flops" && key != "flops-per-step" && key != "steps") {
+  if (key == "model") {
+    return parse_name(value, &options->model) ? "" : quoted(value) + " is no path of a file";
+  }
+  const bool flops = key == "flops" || key == "flops-per-step";
+  if (!flops && key != "steps" && key != "batch" && key != "seq") {
     return std::string("unknown key; the keys are ") + kUserKeys;
   }
-  const auto number = parse_exact(value, key == "steps" ? kMostDeclaredSteps : kMostDeclaredFlops);
+  const auto number = parse_exact(value, flops ? kMostDeclaredFlops : kMostDeclaredSteps);
   if (!number) {
-    return quoted(value) + " is not " + kNumberForm + ", at most " +
-           (key == "steps" ? "1e12" : "1e30");
+    return quoted(value) + " is not " + kNumberForm + ", at most " + (flops ? "1e30" : "1e12");
   }
+  if (key == "batch") options->batch = static_cast<uint64_t>(*number);
+  if (key == "seq") options->seq = static_cast<uint64_t>(*number);
   if (key == "flops") options->flops = *number;
   if (key == "flops-per-step") options->flops_per_step = *number;
   if (key == "steps") options->steps = static_cast<uint64_t>(*number);
@@ -203,6 +215,14 @@ std::string conflict(const UserOptions& options) {
   if (options.flops != 0 && options.flops_per_step != 0) {
     return "flops and flops-per-step exclude each other: give the whole step's FLOPs, or those of "
            "one training step together with steps";
+  }
+  if (!options.model.empty() && (options.flops != 0 || options.flops_per_step != 0)) {
+    return "model gives the FLOPs: flops and flops-per-step exclude it";
+  }
+  const bool any = !options.model.empty() || options.batch != 0 || options.seq != 0;
+  if (any && (options.model.empty() || options.batch == 0 || options.seq == 0)) {
+    return "model=FILE, batch=SEQUENCES (of a training step, all GPUs) and seq=TOKENS (of a "
+           "sequence) go together";
   }
   if (!options.step_range.empty() && !options.nvtx) {
     return "step-range needs NVTX: nvtx=off excludes it";
@@ -217,7 +237,8 @@ std::string conflict(const UserOptions& options) {
 
 const char kUserOptionHelp[] =
     "measure the job step's GPU efficiency (see mfu-comment(5)): on (same as no value), off, or "
-    "flops=N | flops-per-step=N[,steps=N][,precision=bf16] to declare the model's FLOPs; "
+    "flops=N | flops-per-step=N[,steps=N] | model=FILE,batch=N,seq=N[,steps=N] to declare the "
+    "model's FLOPs; "
     "keep=FOLDER keeps the records for mfu-analyze";
 
 tl::expected<SiteOptions, std::string> parse_site_options(std::span<char* const> arguments) {
@@ -236,8 +257,24 @@ tl::expected<SiteOptions, std::string> parse_site_options(std::span<char* const>
   return options;
 }
 
+tl::expected<unsigned __int128, std::string> model_step_flops(const UserOptions& options) {
+  const auto config = read_model_config(options.model).and_then(finish_model);
+  if (!config) return tl::make_unexpected(config.error());
+  if (options.seq > kMostSequence || options.batch > kMostTokens / options.seq) {
+    return tl::make_unexpected(options.model + ": batch times seq is more than 2^44 tokens");
+  }
+  const ModelShape& shape = config->shape;
+  const unsigned __int128 flops = training_flops(
+      shape, uniform_tokens(options.batch, options.seq, shape.window), /*causal=*/false);
+  if (flops > kMostDeclaredFlops) {
+    return tl::make_unexpected(options.model + ": more than 1e30 FLOPs a step");
+  }
+  return flops;
+}
+
 unsigned __int128 UserOptions::declared_flops() const {
-  return flops != 0 ? flops : flops_per_step * steps;
+  if (flops != 0 || steps == 0) return flops;
+  return std::min(flops_per_step, kMostDeclaredFlops / steps) * steps;
 }
 
 tl::expected<UserOptions, std::string> parse_user_options(const char* text) {

@@ -4,8 +4,9 @@
 //              spool=DIR budget=PERCENT ports=FIRST-LAST profiler=PATH collector=PATH cupti=PATH
 //              munge=SOCKET log=PATH
 //   user:      --mfu-profile[=on|off|key=value,...]
-//              keys: flops, flops-per-step, steps, precision, step-kernel, step-range, keep, nvtx,
-//              nccl
+//              keys: flops, flops-per-step, model, batch, seq, steps, precision, step-kernel,
+//              step-range, keep, nvtx, nccl, count,
+//              sensors
 #ifndef MFU_PLUGIN_OPTIONS_HH_
 #define MFU_PLUGIN_OPTIONS_HH_
 
@@ -51,12 +52,19 @@ struct UserOptions {
   unsigned __int128 flops = 0;
   unsigned __int128 flops_per_step = 0;
   uint64_t steps = 0;  // training steps of the job step
+  // Instead of flops_per_step: a model's shape (profiler/model_config.hh) and what a training step
+  // works on, all GPUs together. The file is read where the user's command runs.
+  std::string model;
+  uint64_t batch = 0;  // sequences
+  uint64_t seq = 0;    // tokens of a sequence
   Precision precision = Precision::kUnknown;
   // How training steps are told apart, where that is not left to their periodicity.
   std::string step_kernel;  // a part of the name of a kernel that runs once a step
   std::string step_range;   // the name of the NVTX range around a step; implies nvtx
   bool nvtx = false;        // take NVTX's injection slot, to see ranges
   bool nccl = false;        // take NCCL's profiler slot, to see bytes and communicators
+  bool count = false;       // count the FLOPs of cuBLAS calls
+  bool sensors = true;      // read NVML's: power, clocks, temperature
   std::string keep;         // folder of the user's for the records after the step; empty: none
 
   // flops, or flops_per_step * steps; 0 when not declared.
@@ -73,6 +81,9 @@ inline constexpr uint64_t kMostDeclaredSteps = 1'000'000'000'000;
 // flops-per-step exclude each other; flops-per-step needs steps; steps alone gives the step time.
 // Errors name the key and what would be right.
 tl::expected<UserOptions, std::string> parse_user_options(const char* text);
+
+// FLOPs of a training step of options.model, attention in full. The error names the file.
+tl::expected<unsigned __int128, std::string> model_step_flops(const UserOptions& options);
 
 // The text of --mfu-profile's help.
 extern const char kUserOptionHelp[];

@@ -22,6 +22,7 @@
 #include "plugin/spank_gate.hh"
 #include "plugin/spool.hh"
 #include "plugin/step_plan.hh"
+#include "profiler/model_flops.hh"
 
 #define MFU_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -34,6 +35,8 @@ MFU_EXPORT const unsigned int spank_plugin_version = 1;
 namespace mfu {
 namespace {
 
+// FLOPs of a training step, from where model= was read to slurmstepd.
+constexpr char kStepFlopsVariable[] = "MFU_STEP_FLOPS";
 constexpr char kOptionName[] = "mfu-profile";
 // How the option reaches a step whose srun was started by a batch script with --export=NONE, for
 // which Slurm does not call the option's callback.
@@ -103,6 +106,15 @@ int take_option(const char* argument, int remote) {
   }
   bool bare = argument == nullptr || argument[0] == '\0';
   if (bare && plugin().option_given) return ESPANK_SUCCESS;
+  if (remote == 0 && !user->model.empty()) {
+    // Here, with the user's rights: slurmstepd must not read a file that a user names.
+    const auto flops = model_step_flops(*user);
+    if (!flops) {
+      slurm_error("--%s: %s", kOptionName, flops.error().c_str());
+      return ESPANK_ERROR;
+    }
+    setenv(kStepFlopsVariable, to_text(*flops).c_str(), 1);
+  }
   plugin().user = *user;
   plugin().option_given = true;
   if (remote == 0 && !user->keep.empty() && access(user->keep.c_str(), W_OK | X_OK) != 0) {
@@ -138,6 +150,13 @@ void know_step(spank_t spank) {
   if (!self.option_given) {
     if (auto text = step_variable(spank, kOptionVariable)) {
       if (auto user = parse_user_options(text->c_str())) self.user = *user;
+    }
+  }
+  if (!self.user.model.empty()) {
+    if (auto flops = step_variable(spank, kStepFlopsVariable)) {
+      if (auto told = parse_user_options(("flops-per-step=" + *flops).c_str())) {
+        self.user.flops_per_step = told->flops_per_step;
+      }
     }
   }
   if (!wants_profile(*self.site, self.user)) return;

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "profiler/analysis.hh"
+#include "profiler/model_flops.hh"
 
 namespace mfu {
 namespace {
@@ -116,6 +117,63 @@ Json series_of(const TimeSeries& series) {
   return json;
 }
 
+// A figure and its result: null, and why, where it is not known.
+Json sensors_of(const SensorSums& sums) {
+  const auto mean = [](uint64_t sum, uint64_t ns, double scale) {
+    return ns == 0 ? Json() : Json(static_cast<double>(sum) * scale / static_cast<double>(ns));
+  };
+  static constexpr const char* kSources[] = {nullptr, "counter", "power"};
+  const char* source = kSources[static_cast<int>(sums.energy_source) % 3];
+  Json json = {{"energy_mj", sums.energy_ns == 0 ? Json() : Json(sums.energy_mj)},
+               {"energy_ns", sums.energy_ns},
+               {"energy_source", source == nullptr ? Json() : Json(source)},
+               {"power_w", mean(sums.energy_mj, sums.energy_ns, 1e6)},
+               {"most_power_w", sums.most_power_mw / 1e3},
+               {"sm_clock_mhz", mean(sums.sm_cycles, sums.clock_ns, 1e3)},
+               {"sm_clock_limit_mhz", sums.clock_limit_mhz},
+               {"clock_ns", sums.clock_ns},
+               {"temperature_c", mean(sums.temperature_c_us, sums.temperature_ns, 1e3)},
+               {"most_temperature_c", sums.most_temperature_c},
+               {"tensor_active", mean(sums.tensor_active_ns, sums.tensor_ns, 1)},
+               {"tensor_ns", sums.tensor_ns},
+               {"throttled_ns", Json::object()},
+               {"results", Json::object()}};
+  for (int i = 0; i < kClockReasons; ++i) {
+    json["throttled_ns"][clock_reason_name(static_cast<ClockReason>(i))] = sums.reason_ns[i];
+  }
+  for (int i = 0; i < kSensors; ++i) {
+    json["results"][sensor_name(static_cast<Sensor>(i))] = sums.result[i];
+  }
+  return json;
+}
+
+Json storage_of(const StorageSums& sums) {
+  if (sums.ns == 0) return {};
+  return {{"read_bytes", sums.read_bytes()},
+          {"written_bytes", sums.written_bytes()},
+          {"ns", sums.ns},
+          {"stalled_reading_ns", sums.reading_ns},
+          {"stalled_writing_ns", sums.writing_ns}};
+}
+
+// Null where no call of cuBLAS went through us.
+Json gemms_of(const GemmSums& sums) {
+  if (sums.entries == 0) return {};
+  Json json = {{"by_precision", Json::object()}};
+  for (int i = 0; i < kPrecisions; ++i) {
+    if (sums.calls[i] == 0) continue;
+    // More than 2^53: as text, to the digit.
+    json["by_precision"][precision_name(static_cast<Precision>(i))] = {
+        {"calls", sums.calls[i]}, {"flops", to_text(sums.flops[i].value())}};
+  }
+  json["replayed"] = sums.replayed;
+  json["captured"] = sums.captured;
+  json["in_no_graph"] = sums.in_no_graph;
+  json["uncovered"] = sums.uncovered;
+  json["shapes"] = sums.shapes;
+  return json;
+}
+
 // What only a record knows: how it came about, what it lost and what it cost.
 Json record_of(const Record& record) {
   return {{"pid", record.pid},
@@ -142,6 +200,9 @@ Json record_of(const Record& record) {
             {"worker_ns", record.worker_ns},
             {"memory_bytes", record.memory_bytes}}},
           {"nccl", communicators_of(record)},
+          {"gemms", gemms_of(record.gemms)},
+          {"sensors", record.sensors.readings == 0 ? Json() : sensors_of(record.sensors)},
+          {"storage", storage_of(record.storage)},
           {"series", series_of(record.series)}};
 }
 

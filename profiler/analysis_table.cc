@@ -249,6 +249,46 @@ void write_kernels(std::ostream& out, const Analysis& analysis) {
   table.write(out);
 }
 
+// What the sensors of a record's device said; "-": it could not be read.
+std::vector<std::string> sensor_cells(const SensorSums& sums) {
+  const auto mean = [](uint64_t sum, uint64_t ns, double scale, const char* pattern) {
+    if (ns == 0) return std::string("-");
+    return format(pattern, static_cast<double>(sum) * scale / static_cast<double>(ns));
+  };
+  std::string held;
+  for (ClockReason reason : {kClockPower, kClockThermal, kClockHardware}) {
+    if (sums.reasons_ns == 0 || sums.reason_ns[reason] == 0) continue;
+    held += (held.empty() ? "" : ", ") + share(sums.reason_ns[reason], sums.reasons_ns) + " " +
+            clock_reason_name(reason);
+  }
+  return {mean(sums.energy_mj, sums.energy_ns, 1e6, "%.0f W"),
+          sums.energy_ns == 0 ? "-" : format("%.1f kJ", static_cast<double>(sums.energy_mj) / 1e6),
+          mean(sums.sm_cycles, sums.clock_ns, 1e3, "%.0f MHz"),
+          sums.clock_limit_mhz == 0 ? "-" : format("%u MHz", sums.clock_limit_mhz),
+          mean(sums.temperature_c_us, sums.temperature_ns, 1e3, "%.0f C"),
+          mean(sums.tensor_active_ns, sums.tensor_ns, 100, "%.1f%%"),
+          held.empty() ? "-" : held};
+}
+
+void write_sensors(std::ostream& out, const Analysis& analysis) {
+  Columns table({"rank", "gpu", "power", "energy", "clock", "of", "temperature", "tensor cores",
+                 "clock held back"},
+                1);
+  size_t found = 0;
+  for (const Analysis::Row& row : analysis.rows()) {
+    if (row.file->record == nullptr || row.file->record->sensors.readings == 0) continue;
+    if (++found > kMostRows) continue;
+    std::vector<std::string> cells = {printable(row.label, 20),
+                                      number(static_cast<uint64_t>(row.device->device))};
+    append(&cells, sensor_cells(row.file->record->sensors));
+    table.add(std::move(cells));
+  }
+  if (found == 0) return;
+  out << "\nSensors, as NVML reads them: means, of the whole device\n";
+  table.write(out);
+  if (found > kMostRows) out << "  (" << found - kMostRows << " more; --json has all)\n";
+}
+
 void write_skew(std::ostream& out, const Analysis& analysis) {
   if (!analysis.has_skew() || analysis.skew_figures().aligned == 0) return;
   const SkewFigures& skew = analysis.skew_figures();
@@ -284,6 +324,7 @@ void write_table(std::ostream& out, const Analysis& analysis) {
     write_steps(out, analysis);
     write_collectives(out, analysis);
     write_skew(out, analysis);
+    write_sensors(out, analysis);
     write_kernels(out, analysis);
   }
   const std::vector<std::string> notes = analysis.notes();

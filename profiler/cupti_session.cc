@@ -8,6 +8,7 @@
 #include "profiler/activity_buffers.hh"
 #include "profiler/collection.hh"
 #include "profiler/cupti_gate.hh"
+#include "profiler/device_sensors.hh"
 #include "profiler/neighbour.hh"
 #include "profiler/process_record.hh"
 #include "profiler/record.hh"
@@ -353,7 +354,7 @@ void turn(bool last) {
   uint64_t now_ns = clock_ns(CLOCK_REALTIME);
   uint64_t started_ns = process_record::started_ns();
   uint64_t age_ns = now_ns > started_ns ? now_ns - started_ns : 0;
-  uint64_t worker_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  uint64_t worker_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) + device_sensors::cpu_ns();
   double cost_ns = static_cast<double>(worker_ns + callback_ns);
   if (!last && settings.budget_percent > 0 && age_ns > kCostWindowNs &&
       cost_ns * 100 > settings.budget_percent * static_cast<double>(age_ns) && enter_cupti()) {
@@ -363,6 +364,7 @@ void turn(bool last) {
     take_returned();
     process_record::fail(State::kStoodDown, CuptiCall::kNone, 0);
   }
+  if (last) device_sensors::finish();
   publish(now_ns, worker_ns, last);
 }
 

@@ -45,10 +45,24 @@ void for_each_object(Function&& function) {
   dl_iterate_phdr(call, &function);
 }
 
+unsigned char initial(const char* name) {
+  return static_cast<unsigned char>(name[0]);
+}
+
+void* original_of(const GotPatch::Symbol& symbol) {
+  return __atomic_load_n(symbol.original, __ATOMIC_ACQUIRE);
+}
+
 }  // namespace
+
+void* GotPatch::nowhere() {
+  static char place;
+  return &place;
+}
 
 void GotPatch::apply() {
   if (!objects_have_come()) return;
+  for (size_t i = 0; i < count_; ++i) initials_[initial(symbols_[i].name)] = true;
   name_libraries();
   for_each_object([this](const dl_phdr_info& info) {
     if (!is_done(info)) patch(LoadedObject(info));
@@ -72,11 +86,19 @@ bool GotPatch::objects_have_come() {
 }
 
 void GotPatch::name_libraries() {
+  memset(found_, 0, sizeof(found_));
+  memset(shadowed_, 0, sizeof(shadowed_));
   for_each_object([this](const dl_phdr_info& info) {
     LoadedObject object(info);
     for (size_t i = 0; i < count_; ++i) {
-      void* original = *symbols_[i].original;
-      if (original != nullptr && object.contains(original)) sonames_[i] = object.soname();
+      void* original = original_of(symbols_[i]);
+      if (original == nullptr || found_[i]) continue;
+      if (object.contains(original)) {
+        sonames_[i] = object.soname();
+        found_[i] = true;
+      } else if (object.function(symbols_[i].name) != nullptr) {
+        shadowed_[i] = true;
+      }
     }
     return true;
   });
@@ -99,12 +121,13 @@ void GotPatch::patch(const LoadedObject& object) {
     if (object.contains(symbols_[i].replacement)) return;
   }
   object.for_each_import([&](const LoadedObject::Import& import) {
+    if (!initials_[initial(import.name)]) return;
     for (size_t i = 0; i < count_; ++i) {
       const Symbol& symbol = symbols_[i];
-      if (import.name[0] != symbol.name[0] || strcmp(import.name, symbol.name) != 0) continue;
+      if (strcmp(import.name, symbol.name) != 0) continue;
       if (import.value == symbol.replacement || !leads_to(object, import, i)) continue;
-      if (*symbol.original == nullptr && import.binding == LoadedObject::Binding::kBound) {
-        *symbol.original = import.value;
+      if (original_of(symbol) == nullptr && import.binding == LoadedObject::Binding::kBound) {
+        __atomic_store_n(symbol.original, import.value, __ATOMIC_RELEASE);
       }
       if (write(object, import, symbol.replacement)) ++patched_[i];
     }
@@ -113,13 +136,13 @@ void GotPatch::patch(const LoadedObject& object) {
 
 bool GotPatch::leads_to(const LoadedObject& object, const LoadedObject::Import& import,
                         size_t symbol) const {
-  const void* original = *symbols_[symbol].original;
+  const void* original = original_of(symbols_[symbol]);
   switch (import.binding) {
     case LoadedObject::Binding::kBound:
       return original == nullptr || import.value == original;
     case LoadedObject::Binding::kLazy:
       if (original == nullptr) return true;
-      if (object.contains(original)) return false;
+      if (object.contains(original) || !found_[symbol] || shadowed_[symbol]) return false;
       return sonames_[symbol] != nullptr && object.needs(sonames_[symbol]);
     case LoadedObject::Binding::kNone:
       break;

@@ -20,19 +20,26 @@ namespace mfu {
 
 class GotPatch {
  public:
+  static constexpr size_t kMostSymbols = 128;
   struct Symbol {
     const char* name;
     void* replacement;
     // The function itself. If *original is null, every import of this name is redirected, and the
     // first one that was bound already fills it in. Otherwise only those that lead there, or to
-    // the library that holds it: several libraries may define the same name.
+    // the library that holds it: several libraries may define the same name. Others may change
+    // it at any time, by an atomic store; nowhere() is for one that is not known yet.
     void** original;
   };
+
+  // An address that no import leads to.
+  static void* nowhere();
 
   // The symbols outlive it.
   constexpr GotPatch(const Symbol* symbols, size_t count) : symbols_(symbols), count_(count) {}
   GotPatch(const GotPatch&) = delete;
   GotPatch& operator=(const GotPatch&) = delete;
+  // So many symbols are there by now. Before the first apply().
+  void extend(size_t count) { count_ = count; }
 
   // Patches what has been loaded since the last time; next to nothing if nothing has. Never touches
   // the object that holds a replacement, nor the one that holds the original. What cannot be
@@ -43,7 +50,6 @@ class GotPatch {
   size_t patched(size_t symbol) const { return patched_[symbol]; }
 
  private:
-  static constexpr size_t kMostSymbols = 32;
   static constexpr size_t kMostObjects = 2048;  // power of two
   struct Visit {
     uintptr_t base;
@@ -60,12 +66,18 @@ class GotPatch {
 
   const Symbol* symbols_;
   size_t count_;
+  bool initials_[256] = {};  // of the names
   size_t patched_[kMostSymbols] = {};
   Visit visits_[kMostObjects] = {};
   unsigned long long adds_ = 0;
   unsigned long long subs_ = 0;
   bool again_ = false;
-  const char* sonames_[kMostSymbols] = {};  // of the originals' libraries, where they have one
+  // Of the originals' libraries, as far as they were found.
+  const char* sonames_[kMostSymbols] = {};
+  bool found_[kMostSymbols] = {};
+  // An object that was loaded before that library has a function of this name, too: it may have
+  // been preloaded to be called in the original's place.
+  bool shadowed_[kMostSymbols] = {};
 };
 
 // Whether a loaded object holds the address.

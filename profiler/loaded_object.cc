@@ -61,6 +61,9 @@ LoadedObject::LoadedObject(const dl_phdr_info& info) : info_(info) {
       case DT_PLTREL:
         rela = entry->d_un.d_val == DT_RELA;
         break;
+      case DT_GNU_HASH:
+        hash_ = static_cast<const uint32_t*>(resolved(entry->d_un.d_ptr));
+        break;
       case DT_SONAME:
         soname_ = entry->d_un.d_val;
         break;
@@ -113,6 +116,37 @@ bool LoadedObject::needs(const char* soname) const {
     if (name != nullptr && strcmp(name, soname) == 0) return true;
   }
   return false;
+}
+
+void* LoadedObject::function(const char* name) const {
+  // Header: number of buckets, first hashed symbol, words of the Bloom filter, its shift. Then the
+  // filter, the buckets, and a hash for each symbol, whose lowest bit ends a bucket's chain.
+  constexpr size_t kHeader = 4;
+  if (strings_ == nullptr || hash_ == nullptr || !inside(hash_, kHeader * sizeof(*hash_))) {
+    return nullptr;
+  }
+  uint32_t hash = 5381;
+  for (const char* c = name; *c != '\0'; ++c) hash = hash * 33 + static_cast<unsigned char>(*c);
+  const uint32_t buckets = hash_[0];
+  const uint32_t first = hash_[1];
+  const uint32_t* bucket = hash_ + kHeader + size_t{hash_[2]} * sizeof(ElfW(Addr)) / 4;
+  if (buckets == 0 || !inside(bucket, buckets * sizeof(*bucket))) return nullptr;
+  const uint32_t* chain = bucket + buckets;
+  for (uint32_t at = bucket[hash % buckets]; at >= first; ++at) {
+    if (!inside(chain + (at - first), sizeof(*chain)) ||
+        !inside(symbols_ + at, sizeof(*symbols_))) {
+      return nullptr;
+    }
+    const uint32_t here = chain[at - first];
+    const ElfW(Sym)& symbol = symbols_[at];
+    const char* found = string(symbol.st_name);
+    if ((here | 1) == (hash | 1) && symbol.st_shndx != SHN_UNDEF && found != nullptr &&
+        ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && strcmp(found, name) == 0) {
+      return reinterpret_cast<void*>(info_.dlpi_addr + symbol.st_value);
+    }
+    if ((here & 1) != 0) break;
+  }
+  return nullptr;
 }
 
 bool LoadedObject::protected_after_relocation(const void* entry) const {

@@ -36,6 +36,9 @@ class LoadedObject {
   bool contains(const void* address) const { return inside(address, 1); }
   const char* soname() const { return string(soname_); }  // nullptr if it has none
   bool needs(const char* soname) const;
+  // The function of this name that the object defines, whatever its version, or nullptr. By the
+  // object's GNU hash table: the dynamic linker's locks are not taken.
+  void* function(const char* name) const;
   // Whether the entry lies where the dynamic linker takes the right to write away after relocation.
   bool protected_after_relocation(const void* entry) const;
 
@@ -68,6 +71,7 @@ class LoadedObject {
   const char* strings_ = nullptr;  // nullptr: not readable
   size_t strings_size_ = 0;
   size_t soname_ = SIZE_MAX;
+  const uint32_t* hash_ = nullptr;  // DT_GNU_HASH
   Table tables_[2] = {};
 };
 

@@ -12,6 +12,7 @@
 #include <iostream>
 
 #include "profiler/analysis.hh"
+#include "profiler/flops_command.hh"
 #include "profiler/record_reader.hh"
 #include "profiler/trace_reader.hh"
 
@@ -25,7 +26,8 @@ constexpr int kUsage = 2;
 constexpr int kSlices = 240;  // of a GPU's span in the HTML page
 
 constexpr char kIntroduction[] =
-    "Usage: mfu-analyze [options] PATH...\n\n"
+    "Usage: mfu-analyze [options] PATH...\n"
+    "       mfu-analyze flops ...   a training step's FLOPs (mfu-analyze flops --help)\n\n"
     "Tells where the GPU time went: compute, communication (exposed and overlapped), copies, "
     "idle.\n"
     "PATH is a trace or a folder with one of each rank: Kineto or Chrome JSON (also .gz), nsys's\n"
@@ -198,6 +200,7 @@ int run(const Request& request) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "flops") == 0) return mfu::run_flops(argc - 1, argv + 1);
   Request request;
   options::options_description shown("Options");
   shown.add_options()  //

@@ -14,6 +14,8 @@
 
 #include "profiler/communicators.hh"
 #include "profiler/device_activity.hh"
+#include "profiler/device_sensors.hh"
+#include "profiler/gemm_counter.hh"
 #include "profiler/name_table.hh"
 #include "profiler/nvtx_gate.hh"
 
@@ -28,8 +30,11 @@ constexpr uint64_t kClockSlackNs = 1'000'000'000;
 
 constexpr uint64_t kKeepEveryNs = 30'000'000'000;
 
+static_assert(kMaxDevices <= device_sensors::kMostDevices);
+
 struct Device {
   bool used;
+  bool watched;  // its sensors are read
   uint32_t ordinal;
   DeviceActivity* activity;
   uint64_t unfinished_ns;  // from the first unfinished operation's start to the last flush
@@ -42,6 +47,8 @@ constinit Device devices[kMaxDevices] = {};
 constinit NameTable* names = nullptr;
 constinit const char* folder = nullptr;
 constinit char kept_path[1024] = {};  // "FOLDER/JOB.STEP.TASK.PID"; empty: nothing is kept
+constinit StorageFold storage{};      // of the thread that publishes
+constinit bool no_sensors = false;    // the user wants none
 constinit uint64_t kept_ns = 0;       // when
 constinit bool finished = false;      // the last word was published
 constinit bool slots_failed = false;  // a device could not get a record
@@ -209,6 +216,23 @@ void keep() {
   }
 }
 
+// Of devices that work ran on: the first slot takes another device before that.
+void watch_sensors() {
+  for (Device& device : devices) {
+    char pci_bus_id[24];
+    uint8_t uuid[16];
+    {
+      Locked locked;
+      const bool known = (device.record.flags & kDeviceKnown) != 0;
+      if (no_sensors || !device.used || device.watched || !known) continue;
+      memcpy(pci_bus_id, device.record.pci_bus_id, sizeof(pci_bus_id));
+      memcpy(uuid, device.record.uuid, sizeof(uuid));
+      device.watched = true;
+    }
+    device_sensors::watch(static_cast<uint32_t>(&device - devices), pci_bus_id, uuid);
+  }
+}
+
 }  // namespace
 
 bool create(const char* record_folder) {
@@ -234,6 +258,8 @@ bool create(const char* record_folder) {
   record.started_ns =
       static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
   prepare_keeping(record);
+  const char* sensors = getenv(kSensorsVariable);
+  no_sensors = sensors != nullptr && strcmp(sensors, "off") == 0;
   kept_ns = record.started_ns;
   if (devices[0].file.create(folder, record.pid)) return true;
   note_on_board(folder, errno);
@@ -312,17 +338,33 @@ void describe_devices() {
     record.compute_capability = identity.compute_capability;
     record.flags |= kDeviceKnown;
   }
+  watch_sensors();
 }
 
 void publish(uint64_t now_ns, const Account& account, bool last) {
+  IoCounters io{};
+  const int io_result = read_process_io(&io);
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const uint64_t at_ns =
+      static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+  const gemm_counter::Snapshot* gemms = nullptr;
+  const bool counted = gemm_counter::take(&gemms);
   {
     Locked locked;
     Record& process = primary();
+    if (counted) process.gemms = gemms->sums;  // otherwise those of the last turn stay
     process.callback_ns = account.callback_ns;
     process.worker_ns = account.worker_ns;
     process.memory_bytes = memory_bytes + account.buffer_bytes;
     process.lost_ns = lost_ns + account.withheld_ns;
     communicators::snapshot(&process.communicators);
+    storage.add(io, io_result, at_ns, process.steps);  // steps of the turn before
+    process.storage = storage.sums;
+    for (uint32_t i = 0; i < kMaxDevices; ++i) {
+      SensorSums sums;
+      if (devices[i].watched && device_sensors::sums(i, &sums)) devices[i].record.sensors = sums;
+    }
     publish_locked(now_ns, last);
   }
   if (!last && now_ns < kept_ns + kKeepEveryNs) return;

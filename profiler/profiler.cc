@@ -16,6 +16,8 @@
 
 #include "profiler/communicators.hh"
 #include "profiler/cupti_session.hh"
+#include "profiler/device_sensors.hh"
+#include "profiler/gemm_counter.hh"
 #include "profiler/record.hh"
 
 namespace mfu {
@@ -83,7 +85,9 @@ void* work(void*) {
   while (!stop) {
     await_turn(monotonic_ns() + (turns < 3 ? kFirstTurnsNs[turns] : kTurnNs));
     ++turns;
-    if (!stop) cupti_session::turn(false);
+    if (stop) break;
+    gemm_counter::apply();
+    cupti_session::turn(false);
   }
   cupti_session::turn(true);
   change(done);
@@ -114,6 +118,7 @@ void on_fork_in_child() {
   forked = true;
   cupti_session::abandon();
   communicators::abandon();
+  gemm_counter::abandon();
 }
 
 // A decimal number, whatever the application's locale is.
@@ -141,8 +146,9 @@ void initialize() {
   const char* folder = getenv(kRecordFolderVariable);
   if (folder == nullptr || folder[0] != '/') return;
   owner = getpid();
-  pthread_atfork(nullptr, nullptr, on_fork_in_child);
+  pthread_atfork(device_sensors::hold, device_sensors::release, on_fork_in_child);
   communicators::open();
+  gemm_counter::open();
   if (!cupti_session::open({folder, getenv(kCuptiVariable), budget_percent(), wake_worker})) return;
   // The thread first: where none can be had, CUPTI would have none for itself either.
   if (!start_worker()) return cupti_session::give_up_thread();

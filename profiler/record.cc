@@ -174,6 +174,9 @@ const char* record_fault(const Record& record) {
   if (const char* fault = step_fault(record.steps)) return fault;
   if (const char* fault = record.series.fault()) return fault;
   if (const char* fault = communicator_fault(record.communicators)) return fault;
+  if (const char* fault = gemm_sums_fault(record.gemms)) return fault;
+  if (const char* fault = sensor_fault(record.sensors)) return fault;
+  if (const char* fault = storage_fault(record.storage)) return fault;
   return record.samples.fault();
 }
 

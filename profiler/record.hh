@@ -23,9 +23,12 @@
 
 #include "profiler/collective_samples.hh"
 #include "profiler/communicator_sums.hh"
+#include "profiler/gemm_calls.hh"
 #include "profiler/kernel.hh"
 #include "profiler/name_table.hh"
+#include "profiler/sensor_sums.hh"
 #include "profiler/steps.hh"
+#include "profiler/storage_io.hh"
 #include "profiler/time_series.hh"
 #include "profiler/timeline.hh"
 
@@ -44,6 +47,8 @@ inline constexpr char kBudgetVariable[] = "MFU_BUDGET";           // percent, de
 inline constexpr char kCuptiVariable[] = "MFU_CUPTI";             // path of libcupti, optional
 inline constexpr char kStepKernelVariable[] = "MFU_STEP_KERNEL";  // part of a name, optional
 inline constexpr char kStepRangeVariable[] = "MFU_STEP_RANGE";    // name of an NVTX range, optional
+inline constexpr char kSensorsVariable[] = "MFU_SENSORS";         // "off": NVML is left alone
+inline constexpr char kCountVariable[] = "MFU_COUNT";  // "off": no call of cuBLAS is counted
 inline constexpr char kKeepVariable[] = "MFU_KEEP_DIR";           // folder for copies, optional
 
 // Why a process has no (or no more) attribution. Order is severity's: a merge keeps the largest.
@@ -158,6 +163,9 @@ struct Record {
   TimeSeries series;        // `time` over the run
   StepEstimate steps = {};  // the process's own NVTX ranges, if they tell, in every device's
 
+  SensorSums sensors = {};   // of the device, whoever used it
+  StorageSums storage = {};  // of the process (primary record only)
+
   // What was kept out of `time`, in records.
   uint64_t zero_times = 0;   // start or end was 0: CUPTI lost the time stamps
   uint64_t reversed = 0;     // end < start
@@ -170,6 +178,9 @@ struct Record {
   uint64_t dropped = 0;     // records that CUPTI had no buffer for
   uint64_t unfinished = 0;  // kernels still running at the last flush
   uint64_t lost_ns = 0;     // time in which records were dropped or another profiler had its turn
+
+  // Matrix multiplications that were called for (primary record only).
+  GemmSums gemms;
 
   // What NCCL's profiler interface told (primary record only, but for `abi`).
   CommunicatorSums communicators;

@@ -3,7 +3,7 @@
 
 BENCH_DIR := $(B)/tests/bench
 BENCH_OBJ := $(B)/obj/tests/bench
-BENCHES := $(addprefix $(BENCH_DIR)/,profiler_bench plugin_bench analyze_bench steps_bench)
+BENCHES := $(addprefix $(BENCH_DIR)/,profiler_bench plugin_bench analyze_bench steps_bench gemm_bench)
 
 $(BENCH_OBJ)/%.o: override CPPFLAGS += $(CUDA_CPPFLAGS) -DREAL_CUPTI_PATH='"$(REAL_CUPTI)"' -DBUILD_FOLDER='"$(B)"'
 
@@ -28,6 +28,10 @@ $(BENCH_DIR)/analyze_bench: $(addprefix $(BENCH_OBJ)/,analyze_bench.o trace_writ
 $(BENCH_DIR)/steps_bench: $(BENCH_OBJ)/steps_bench.o $(patsubst %,$(B)/obj/injected/%.o,name_search nvtx_gate steps)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CXX) $(LDFLAGS) -o $@ $^ -lbenchmark -l:libdl.so.2 -l:libpthread.so.0
+
+$(BENCH_DIR)/gemm_bench: $(BENCH_OBJ)/gemm_bench.o | $(addprefix $(FAKE_DIR)/,libgemm_client_now.so libgemm_probe.so)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CXX) $(LDFLAGS) -o $@ $^ -lbenchmark -lpthread -ldl
 
 bench: $(BENCHES)
 	$(Q)tests/bench/run $(B)

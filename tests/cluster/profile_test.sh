@@ -45,6 +45,18 @@ job=$(submit -n1 --gpus=1 --mfu-profile=flops-per-step=1e12 --wrap 'srun train -
 wait_job "$job"
 is "$(value "$(line "$job" 's=0')" mfu)" 'n/a(no-steps)' 'two steps prove nothing'
 
+# --- MFU from a model's shape
+
+printf '%s\n' layers=4 hidden=4096 heads=32 ffn=16384 vocab=32000 >"$work/model"
+flops=$("$build/mfu-analyze" flops --model "$work/model" --batch 4 --seq 2048 --json | jq -r .training.full)
+job=$(submit -n2 --gpus-per-task=1 --mfu-profile="model=$work/model,batch=4,seq=2048" --wrap 'srun train --ranks 2 --steps 20')
+wait_job "$job"
+l=$(line "$job" 's=0')
+diagnose "$l"
+like "$flops" '^[1-9][0-9]{12,}$' "mfu-analyze flops tells a training step's FLOPs"
+is "$(sum "$l" model_flops)" "$((flops * 20))" 'model=: as many a step that was counted'
+like "$(srun -n1 --gpus=1 --mfu-profile=model=/nonexistent/m,batch=1,seq=1 true 2>&1)" '/nonexistent/m' 'a model that cannot be read is refused'
+
 # --- records that are kept, with what NCCL tells
 
 mkdir "$work/kept" && chown alice "$work/kept"

@@ -9,7 +9,7 @@ FAKE_OBJ := $(B)/obj/tests/fake
 # nodelete: their threads and tables live as long as the process.
 FAKE_LIBRARY_FLAGS := -shared -pthread -Wl,-z,nodelete -Wl,-z,defs
 
-FAKE_CUDA_OBJECTS := $(addprefix $(FAKE_OBJ)/,cuda_driver.o gpu_model.o)
+FAKE_CUDA_OBJECTS := $(addprefix $(FAKE_OBJ)/,cuda_driver.o cuda_graphs.o gpu_model.o)
 FAKE_CUPTI_OBJECTS := $(addprefix $(FAKE_OBJ)/,cupti.o cupti_collector.o cupti_faults.o \
 	cupti_records.o cupti_results.o)
 FAKE_TRAIN_OBJECTS := $(addprefix $(FAKE_OBJ)/,train.o training_step.o gpu_client.o kineto_window.o \
@@ -18,7 +18,8 @@ FAKE_REPLAY_OBJECTS := $(addprefix $(FAKE_OBJ)/,replay.o replay_script.o gpu_cli
 FAKE_TRACE_SCRIPT_OBJECTS := $(addprefix $(FAKE_OBJ)/,trace_script.o trace_events.o replay_script.o)
 
 FAKES += $(addprefix $(FAKE_DIR)/,libcuda.so.1 libcupti.so.13 libinjection_probe.so \
-	libkineto_client.so libkineto_client_now.so train replay trace_script)
+	libkineto_client.so libkineto_client_now.so libcudart.so.13 libcublas.so.13 libcublasLt.so.13 \
+	libgemm_client.so libgemm_client_now.so libgemm_probe.so train replay trace_script)
 
 $(FAKE_OBJ)/%.o: tests/fake/%.cc
 	@mkdir -p $(@D)
@@ -42,6 +43,25 @@ $(FAKE_DIR)/libkineto_client.so $(FAKE_DIR)/libkineto_client_now.so: $(FAKE_OBJ)
 	$(call say,LD,$@)$(CXX) $(LDFLAGS) $(FAKE_LIBRARY_FLAGS) $(KINETO_BINDING) \
 		-Wl,-soname,$(@F) -o $@ $^
 
+# cuBLAS, and a library that is linked with it, bound either way. Opened by path, they find each other
+# by SONAME or by their own folder.
+$(FAKE_DIR)/libcudart.so.13: $(FAKE_OBJ)/cuda_runtime.o $(FAKE_DIR)/libcuda.so.1
+$(FAKE_DIR)/libcublasLt.so.13: $(FAKE_OBJ)/cublas_lt.o tests/fake/cublas_lt.map
+$(FAKE_DIR)/libcublasLt.so.13: FAKE_VERSIONS := -Wl,--version-script=tests/fake/cublas_lt.map
+$(FAKE_DIR)/libcublas.so.13: $(FAKE_OBJ)/cublas.o $(FAKE_DIR)/libcublasLt.so.13 tests/fake/cublas.map
+$(FAKE_DIR)/libcublas.so.13: FAKE_VERSIONS := -Wl,--version-script=tests/fake/cublas.map
+$(FAKE_DIR)/libgemm_client.so: GEMM_BINDING := -Wl,-z,lazy
+$(FAKE_DIR)/libgemm_client_now.so: GEMM_BINDING := -Wl,-z,now,-z,relro
+$(FAKE_DIR)/libgemm_client.so $(FAKE_DIR)/libgemm_client_now.so: $(FAKE_OBJ)/gemm_client.o \
+		$(addprefix $(FAKE_DIR)/,libcublas.so.13 libcublasLt.so.13 libcudart.so.13 libcuda.so.1)
+# What gemm_counter is made of, as the injected library has it.
+$(FAKE_DIR)/libgemm_probe.so: $(FAKE_OBJ)/gemm_probe.o $(patsubst %,$(B)/obj/injected/%.o,$(GEMM_COUNTER) got_patch loaded_object)
+$(addprefix $(FAKE_DIR)/,libcudart.so.13 libcublasLt.so.13 libcublas.so.13 libgemm_client.so \
+		libgemm_client_now.so libgemm_probe.so):
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CXX) $(LDFLAGS) $(FAKE_LIBRARY_FLAGS) -Wl,-rpath,'$$ORIGIN' $(FAKE_VERSIONS) \
+		$(GEMM_BINDING) -Wl,-soname,$(@F) -o $@ $(filter-out %.map,$^) -ldl
+
 # For fake_gpu_test only.
 $(FAKE_DIR)/libinjection_probe.so: $(FAKE_OBJ)/injection_probe.o
 	@mkdir -p $(@D)
@@ -61,6 +81,26 @@ $(FAKE_DIR)/trace_script: $(FAKE_TRACE_SCRIPT_OBJECTS)
 
 $(B)/tests/unit/fake_train_test: $(FAKE_OBJ)/training_step.o
 
+$(B)/tests/unit/cublas_gate_test: $(patsubst %,$(B)/obj/profiler/%.o,loaded_library loaded_object)
+$(B)/tests/unit/cublas_gate_test $(B)/tests/unit/gemm_counter_test: | $(addprefix $(FAKE_DIR)/,libcuda.so.1 libcudart.so.13 \
+	libcublas.so.13 libcublasLt.so.13 libgemm_client.so libgemm_client_now.so libgemm_probe.so)
+
 # Parts of the injected library that no other test program needs.
 $(B)/tests/unit/got_patch_test: $(patsubst %,$(B)/obj/profiler/%.o,got_patch loaded_object)
 $(B)/tests/unit/record_clock_test: $(B)/obj/profiler/record_clock.o
+
+# NVML: as of today, as of CUDA 11 and without what is deprecated.
+FAKE_NVML := $(addprefix $(FAKE_DIR)/,libnvidia-ml.so.1 libnvidia-ml-old.so.1 libnvidia-ml-new.so.1)
+FAKES += $(FAKE_NVML)
+$(FAKE_OBJ)/nvml-old.o: override CPPFLAGS += -DFAKE_NVML_OLD
+$(FAKE_OBJ)/nvml-new.o: override CPPFLAGS += -DFAKE_NVML_NEW
+$(FAKE_OBJ)/nvml-old.o $(FAKE_OBJ)/nvml-new.o: tests/fake/nvml.cc
+	@mkdir -p $(@D)
+	$(call say,CXX,$@)$(CXX) $(CPPFLAGS) $(CUDA_CPPFLAGS) $(CXXFLAGS) -c -o $@ $<
+$(FAKE_DIR)/libnvidia-ml%so.1: $(FAKE_OBJ)/nvml%o $(FAKE_OBJ)/gpu_model.o tests/fake/nvml.map
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CXX) $(LDFLAGS) $(FAKE_LIBRARY_FLAGS) -Wl,-soname,libnvidia-ml.so.1 \
+		-Wl,--version-script=tests/fake/nvml.map -o $@ $(filter %.o,$^)
+
+NVML_TESTS := $(addprefix $(B)/tests/unit/,nvml_gate_test device_sensors_test)
+$(NVML_TESTS): $(FAKE_OBJ)/gpu_model.o $(patsubst %,$(B)/obj/profiler/%.o,nvml_gate device_sensors) | $(FAKE_NVML)

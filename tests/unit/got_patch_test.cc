@@ -138,6 +138,50 @@ TEST(GotPatch, LeavesOtherLibrariesUsersAlone) {
   });
 }
 
+// Where the dynamic linker may find another function of that name, it is to say first which it is.
+TEST(GotPatch, WaitsForTheLinkerWhereAFunctionIsShadowed) {
+  in_process({}, [] {
+    // The same functions under another SONAME.
+    std::stringstream bytes;
+    bytes << std::ifstream(BUILD_FOLDER "/tests/fake/libcupti.so.13", std::ios::binary).rdbuf();
+    std::string library = bytes.str();
+    const std::string soname = "libcupti.so.13";
+    for (size_t at = 0; (at = library.find(soname, at)) != library.npos; ++at) {
+      library.replace(at, soname.size(), "libcupti.so.99");
+    }
+    const std::string copy = testing::TempDir() + "got-patch-" + std::to_string(getpid()) + ".so";
+    std::ofstream(copy, std::ios::binary) << library;
+    ASSERT_NE(dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL), nullptr) << dlerror();
+    unlink(copy.c_str());
+    open_cupti();
+    void* client = dlopen(BUILD_FOLDER "/tests/fake/libkineto_client.so", RTLD_LAZY | RTLD_LOCAL);
+    ASSERT_NE(client, nullptr) << dlerror();
+    static constinit GotPatch patch(kSymbols, 1);
+    patch.apply();
+    EXPECT_EQ(patch.patched(0), 0u);
+    EXPECT_EQ(call(client), CUPTI_ERROR_INVALID_PARAMETER);
+    patch.apply();
+    EXPECT_EQ(call(client), kOurs);
+  });
+}
+
+// Nothing leads to an original that is not known; when it becomes known, what was loaded with it is
+// redirected.
+TEST(GotPatch, OriginalsMayComeLater) {
+  in_process({}, [] {
+    load("libcupti.so.13");
+    original = GotPatch::nowhere();
+    void* client = load("libkineto_client_now.so");
+    static constinit GotPatch patch(kSymbols, 1);
+    patch.apply();
+    EXPECT_EQ(patch.patched(0), 0u);
+    open_cupti();
+    patch.apply();
+    EXPECT_EQ(patch.patched(0), 1u);
+    EXPECT_EQ(call(client), kOurs);
+  });
+}
+
 TEST(GotPatch, KnowsWhatIsLoaded) {
   in_process({}, [] {
     EXPECT_TRUE(is_loaded(reinterpret_cast<void*>(replacement)));
@@ -167,6 +211,36 @@ TEST(LoadedObject, ReadsEveryObject) {
   }
   EXPECT_GT(bound, 100u);
   EXPECT_GT(imports.size(), bound);
+}
+
+// A function by the object's own tables is what dlsym finds.
+TEST(LoadedObject, FindsFunctions) {
+  struct Search {
+    const char* name;
+    void* found;
+  };
+  auto look = [](const char* name) {
+    Search search{name, nullptr};
+    dl_iterate_phdr(
+        [](dl_phdr_info* info, size_t, void* data) {
+          auto* wanted = static_cast<Search*>(data);
+          if (strstr(info->dlpi_name, "libcupti.so.13") == nullptr) return 0;
+          wanted->found = LoadedObject(*info).function(wanted->name);
+          return 1;
+        },
+        &search);
+    return search.found;
+  };
+  in_process({}, [&] {
+    void* cupti = open_cupti();
+    for (const char* name : {"cuptiUnsubscribe", "cuptiActivityEnable", "cuptiGetVersion"}) {
+      EXPECT_EQ(look(name), dlsym(cupti, name)) << name;
+      EXPECT_NE(look(name), nullptr);
+    }
+    EXPECT_EQ(look("cuptiNoSuchFunction"), nullptr);
+    EXPECT_EQ(look(""), nullptr);
+    EXPECT_EQ(look("malloc"), nullptr);  // it only imports that
+  });
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
 #include <vector>
 
 namespace mfu {
@@ -216,6 +218,10 @@ TEST(UserOptions, StepsThatAreCountedForTheUser) {
 TEST(UserOptions, WhatElseIsTakenAndKept) {
   EXPECT_FALSE(parse_user_options("on")->nccl);
   EXPECT_TRUE(parse_user_options("nccl=on")->nccl);
+  EXPECT_TRUE(parse_user_options("on")->sensors);
+  EXPECT_FALSE(parse_user_options("sensors=off")->sensors);
+  EXPECT_FALSE(parse_user_options("on")->count);
+  EXPECT_TRUE(parse_user_options("count=on")->count);
   EXPECT_FALSE(parse_user_options("nccl"));
   EXPECT_EQ(parse_user_options("keep=/home/a/records")->keep, "/home/a/records");
   for (const char* folder : {"keep=", "keep=records", "keep=/a b", "keep=~/x"}) {
@@ -223,10 +229,44 @@ TEST(UserOptions, WhatElseIsTakenAndKept) {
   }
 }
 
+TEST(UserOptions, FlopsOfAModel) {
+  const std::string path = testing::TempDir() + "mfu-options-model";
+  std::ofstream(path) << "layers=2\nhidden=64\nheads=4\nffn=256\nvocab=1000\n";
+  const auto options = parse_user_options(("model=" + path + ",batch=3,seq=128").c_str());
+  ASSERT_TRUE(options) << options.error();
+  EXPECT_EQ(options->batch, 3u);
+  EXPECT_EQ(options->seq, 128u);
+  const auto flops = model_step_flops(*options);
+  ASSERT_TRUE(flops) << flops.error();
+  // 384 tokens, each 2 FLOPs a weight of 2 x (4 x 64 x 64 + 2 x 64 x 256) and of the head, and
+  // 2 x 2 x 128 x 64 of attention in each layer; three times that with the backward pass.
+  const uint64_t weights = 2 * (4 * 64 * 64 + 2 * 64 * 256) + 64 * 1000;
+  EXPECT_TRUE(*flops == uint128{3} * 384 * (2 * weights + 2 * (4 * 128 * 64)));
+  std::remove(path.c_str());
+
+  UserOptions missing;
+  missing.model = "/nonexistent/config.json";
+  missing.batch = missing.seq = 1;
+  ASSERT_FALSE(model_step_flops(missing));
+  EXPECT_TRUE(contains(model_step_flops(missing).error(), "/nonexistent/config.json"));
+  EXPECT_TRUE(contains(parse_user_options("model=x").error(), "go together"));
+  EXPECT_TRUE(contains(parse_user_options("batch=1,seq=1").error(), "go together"));
+  EXPECT_TRUE(contains(parse_user_options("model=x,batch=1,seq=1,flops=1").error(), "exclude"));
+}
+
+TEST(UserOptions, DeclaredFlopsCannotWrap) {
+  UserOptions options;
+  options.flops_per_step = kMostDeclaredFlops;
+  options.steps = kMostDeclaredSteps;
+  EXPECT_TRUE(options.declared_flops() <= kMostDeclaredFlops);
+  EXPECT_TRUE(options.declared_flops() > kMostDeclaredFlops / 2);
+}
+
 TEST(UserOptions, ErrorsNameTheKeyAndWhatIsRight) {
   EXPECT_EQ(parse_user_options("flop=1").error(),
-            "'flop': unknown key; the keys are flops, flops-per-step, steps, "
-            "precision, step-kernel, step-range, keep, nvtx, nccl");
+            "'flop': unknown key; the keys are flops, flops-per-step, model, batch, seq, steps, "
+            "precision, step-kernel, step-range, keep, nvtx, nccl, count, "
+            "sensors");
   EXPECT_EQ(parse_user_options("flops=abc").error(),
             "'flops': 'abc' is not a whole number above 0 such as 1500000000000, "
             "1.5e12 or 1.5T (T, P, E: 10^12, 10^15, 10^18), at most 1e30");

@@ -3,9 +3,10 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include <atomic>
+
+#include "profiler/clock_ns.hh"
 
 namespace mfu::activity_buffers {
 namespace {
@@ -25,12 +26,6 @@ constinit uint64_t returns = 0;
 constinit uint64_t last_return_ns = 0;
 constinit std::atomic<uint64_t> refusals{0};
 constinit std::atomic<uint64_t> mapped{0};
-
-uint64_t now_ns() {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
 
 Buffer* find(const uint8_t* memory) {
   for (Buffer& buffer : buffers) {
@@ -67,7 +62,7 @@ uint8_t* lend() {
   pthread_mutex_lock(&lock);
   if (Buffer* buffer = find_free()) {
     buffer->place = Buffer::kLent;
-    if (last_return_ns == 0) last_return_ns = now_ns();
+    if (last_return_ns == 0) last_return_ns = clock_ns(CLOCK_REALTIME);
     memory = buffer->content.memory;
   }
   pthread_mutex_unlock(&lock);
@@ -86,7 +81,7 @@ bool take_back(const Returned& returned) {
     buffer->place = Buffer::kReturned;
     buffer->order = ++returns;
     ++waiting;
-    last_return_ns = now_ns();
+    last_return_ns = clock_ns(CLOCK_REALTIME);
   }
   pthread_mutex_unlock(&lock);
   return buffer != nullptr;

@@ -1,11 +1,10 @@
 #include "profiler/cupti_session.hh"
 
-#include <time.h>
-
 #include <algorithm>
 #include <atomic>
 
 #include "profiler/activity_buffers.hh"
+#include "profiler/clock_ns.hh"
 #include "profiler/collection.hh"
 #include "profiler/cupti_gate.hh"
 #include "profiler/device_sensors.hh"
@@ -50,12 +49,6 @@ constinit std::atomic<uint64_t> last_look_ns{0};
 constinit std::atomic<uint64_t> callback_ns{0};
 constinit std::atomic<CuptiCall> call_under_way{CuptiCall::kNone};  // the worker's
 constinit std::atomic<bool> abandoned{false};                       // in a forked child
-
-uint64_t clock_ns(clockid_t clock) {
-  timespec now;
-  clock_gettime(clock, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
 
 State state_of(int result) {
   if (result == cupti::kMultipleSubscribers) return State::kCuptiBusy;
@@ -217,8 +210,7 @@ bool collects(uint32_t kind) {
 // hangs in CUPTI.
 bool await_worker() {
   for (int i = 0; i < kWaitMs && in_cupti; ++i) {
-    timespec pause{0, 1'000'000};
-    nanosleep(&pause, nullptr);
+    pause_ns(1'000'000);
   }
   return !in_cupti;
 }

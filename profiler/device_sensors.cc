@@ -1,18 +1,15 @@
 #include "profiler/device_sensors.hh"
 
-#include <linux/futex.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <iterator>
 
+#include "profiler/clock_ns.hh"
 #include "profiler/nvml_gate.hh"
+#include "profiler/worker_thread.hh"
 
 namespace mfu::device_sensors {
 namespace {
@@ -23,9 +20,8 @@ constexpr uint64_t kGpmApartNs = 100'000'000;
 constexpr uint64_t kLastWordNs = 100'000'000;
 constexpr uint64_t kForkWaitNs = 20'000'000;
 constexpr uint64_t kPollNs = 200'000;
-constexpr int kTries = 1000;            // to copy sums while they are not being written
-constexpr uint32_t kMostSearches = 3;   // for a device
-constexpr size_t kStackSize = 1 << 20;  // glibc takes the static thread-local storage out of it
+constexpr int kTries = 1000;           // to copy sums while they are not being written
+constexpr uint32_t kMostSearches = 3;  // for a device
 
 struct Watched {
   // Of the worker, until `wanted`.
@@ -55,28 +51,6 @@ constinit std::atomic<uint32_t> holds{0};     // reasons not to begin one
 constinit std::atomic<uint64_t> since_ns{0};  // when the call under way began, 0: none is
 constinit std::atomic<uint64_t> spent_ns{0};
 constinit int32_t library_result = 0;
-
-uint64_t clock_ns(clockid_t clock) {
-  timespec now;
-  clock_gettime(clock, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
-void pause_ns(uint64_t ns) {
-  timespec pause{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
-  nanosleep(&pause, nullptr);
-}
-
-void ring() {
-  ++bell;
-  syscall(SYS_futex, &bell, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-}
-
-// Until the bell rings after it was `heard`, `ns` at most. May return early.
-void rest(uint32_t heard, uint64_t ns) {
-  timespec left{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
-  syscall(SYS_futex, &bell, FUTEX_WAIT_PRIVATE, heard, &left, nullptr, 0);
-}
 
 // NVML's calls are between enter() and leave(). Whoever holds sees that we are inside, or we see
 // that it holds: both are sequentially consistent.
@@ -193,21 +167,10 @@ void* work(void*) {
     read_all();
     if (last) break;
     uint64_t took_ns = clock_ns(CLOCK_MONOTONIC) - begin_ns;
-    if (!stop) rest(heard, std::max(kEveryNs, kShare * took_ns));
+    if (!stop) sleep_by(bell, heard, std::max(kEveryNs, kShare * took_ns));
   }
   done = true;
   return nullptr;
-}
-
-bool start() {
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, kStackSize);
-  pthread_t thread;
-  int error = pthread_create(&thread, &attributes, work, nullptr);
-  pthread_attr_destroy(&attributes);
-  return error == 0;
 }
 
 }  // namespace
@@ -219,9 +182,9 @@ bool watch(uint32_t slot, const char* pci_bus_id, const uint8_t (&uuid)[16]) {
     snprintf(one.pci_bus_id, sizeof(one.pci_bus_id), "%s", pci_bus_id);
     memcpy(one.uuid, uuid, sizeof(one.uuid));
     one.wanted.store(true, std::memory_order_release);
-    if (started) ring();
+    if (started) ring(bell);
   }
-  if (!started) started = start();
+  if (!started) started = start_thread(work);
   return started;
 }
 
@@ -254,7 +217,7 @@ uint64_t cpu_ns() {
 void finish() {
   if (!started) return;
   stop = true;
-  ring();
+  ring(bell);
   for (uint64_t ns = 0; !done && !is_hung() && ns < kLastWordNs; ns += kPollNs) pause_ns(kPollNs);
   hold();  // for ever
 }

@@ -1,10 +1,10 @@
 #include "profiler/neighbour.hh"
 
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 
+#include "profiler/clock_ns.hh"
 #include "profiler/cupti_gate.hh"
 #include "profiler/got_patch.hh"
 #include "profiler/record_clock.hh"
@@ -30,12 +30,6 @@ constinit std::atomic<uint64_t> last_call_ns{0};
 constinit std::atomic<void*> requested{nullptr};
 constinit std::atomic<void*> completed{nullptr};
 
-uint64_t monotonic_ns() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
 uint64_t bit(uint32_t kind) {
   return kind < 64 ? uint64_t{1} << kind : 0;
 }
@@ -52,11 +46,11 @@ class Call {
   Call() {
     if (!ours_) return;
     ++inside;
-    last_call_ns = monotonic_ns();
+    last_call_ns = clock_ns(CLOCK_MONOTONIC);
   }
   ~Call() {
     if (!ours_) return;
-    last_call_ns = monotonic_ns();
+    last_call_ns = clock_ns(CLOCK_MONOTONIC);
     --inside;
   }
   Call(const Call&) = delete;
@@ -281,7 +275,7 @@ bool take_leave() {
     if (inside != 0 || finalized || subscriptions != 0 || enabled != 0 || context_kinds != 0) {
       return false;
     }
-    return flushed || monotonic_ns() - last_call_ns > kQuietNs;
+    return flushed || clock_ns(CLOCK_MONOTONIC) - last_call_ns > kQuietNs;
   };
   if (!is_gone()) return false;
   // A call that begins before this is seen below; one that begins after it makes us give way.

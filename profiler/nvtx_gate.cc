@@ -9,12 +9,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <algorithm>
 #include <atomic>
 #include <iterator>
 
+#include "profiler/clock_ns.hh"
 #include "profiler/name_search.hh"
 #include "profiler/record.hh"
 
@@ -94,12 +94,6 @@ constinit char declared[kLongestName] = {};
 constinit std::atomic<bool> declaring{false};
 constinit std::atomic<size_t> declared_length{0};  // 0: none
 
-uint64_t now_ns() {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
 uint64_t mix(uint64_t value) {
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
   value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
@@ -177,7 +171,7 @@ int push(const void* domain, uint64_t name) {
   ++slot->depth;
   if (name != 0 && slot->step_depth == 0) {
     slot->step_depth = slot->depth;
-    slot->step_start_ns = now_ns();
+    slot->step_start_ns = clock_ns(CLOCK_REALTIME);
   }
   return slot->depth - 1;
 }
@@ -224,7 +218,7 @@ NamedSeries* series_of(uint64_t key) {
 nvtxRangeId_t start(const void* domain, uint64_t name) {
   const nvtxRangeId_t id = handles.fetch_add(2, std::memory_order_relaxed) + 2;
   if (name == 0) return id;
-  const uint64_t start_ns = now_ns();
+  const uint64_t start_ns = clock_ns(CLOCK_REALTIME);
   const StartedLock lock;
   if (!lock.taken()) return id;
   NamedSeries* series = series_of(mix(name ^ mix(reinterpret_cast<uintptr_t>(domain))) | 1);

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <new>
 
+#include "profiler/clock_ns.hh"
 #include "profiler/communicators.hh"
 #include "profiler/device_activity.hh"
 #include "profiler/device_sensors.hh"
@@ -253,10 +253,7 @@ bool create(const char* record_folder) {
   const char* task = getenv("SLURM_PROCID");
   record.task = task != nullptr ? static_cast<uint32_t>(strtoul(task, nullptr, 10)) : UINT32_MAX;
   record.flags = kPrimary;
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  record.started_ns =
-      static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+  record.started_ns = clock_ns(CLOCK_REALTIME);
   prepare_keeping(record);
   const char* sensors = getenv(kSensorsVariable);
   no_sensors = sensors != nullptr && strcmp(sensors, "off") == 0;
@@ -344,10 +341,7 @@ void describe_devices() {
 void publish(uint64_t now_ns, const Account& account, bool last) {
   IoCounters io{};
   const int io_result = read_process_io(&io);
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  const uint64_t at_ns =
-      static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+  const uint64_t at_ns = clock_ns(CLOCK_MONOTONIC);
   const gemm_counter::Snapshot* gemms = nullptr;
   const bool counted = gemm_counter::take(&gemms);
   {
@@ -389,8 +383,7 @@ void publish_hang(uint64_t now_ns, CuptiCall call) {
       pthread_mutex_unlock(&lock);
       return;
     }
-    timespec pause{0, 1'000'000};
-    nanosleep(&pause, nullptr);
+    pause_ns(1'000'000);
   }
 }
 

@@ -4,21 +4,20 @@
 // Rules that everything here obeys: never throw, print, exit or abort; never touch CUPTI in a
 // forked child; at exit wait a bounded time; leave every mapping and thread behind for the kernel
 // to clean up, because CUPTI and the driver may still use them.
-#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 
+#include "profiler/clock_ns.hh"
 #include "profiler/communicators.hh"
 #include "profiler/cupti_session.hh"
 #include "profiler/device_sensors.hh"
 #include "profiler/gemm_counter.hh"
 #include "profiler/record.hh"
+#include "profiler/worker_thread.hh"
 
 namespace mfu {
 namespace {
@@ -26,10 +25,7 @@ namespace {
 constexpr uint64_t kSecondNs = 1'000'000'000;
 constexpr uint64_t kTurnNs = kSecondNs;          // between two publications
 constexpr uint64_t kExitWaitNs = 2 * kSecondNs;  // at most, for the last flush
-constexpr size_t kStackSize = 1 << 20;  // glibc takes the static thread-local storage out of it
 
-// No lock and no condition variable: a signal handler of the application may call exit() in the
-// middle of a callback of ours, and whatever that callback held would never be released.
 constinit std::atomic<uint32_t> bell{0};   // changes when there is something to do for the worker
 constinit std::atomic<uint32_t> done{0};   // 1: the worker has said the process's last word
 constinit std::atomic<uint32_t> armed{0};  // 1: CUPTI is set up, the worker may begin
@@ -38,34 +34,20 @@ constinit std::atomic<bool> started{false};
 constinit std::atomic<bool> forked{false};
 constinit pid_t owner = 0;  // a child by a bare clone() does not run fork handlers
 
-uint64_t monotonic_ns() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * kSecondNs + static_cast<uint64_t>(now.tv_nsec);
-}
-
 // Sleeps while `word` is `value`, until `deadline_ns` at most. May return early.
 void sleep_while(std::atomic<uint32_t>& word, uint32_t value, uint64_t deadline_ns) {
-  uint64_t now_ns = monotonic_ns();
-  if (now_ns >= deadline_ns) return;
-  uint64_t left_ns = deadline_ns - now_ns;
-  timespec left{static_cast<time_t>(left_ns / kSecondNs), static_cast<long>(left_ns % kSecondNs)};
-  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, &left, nullptr, 0);
-}
-
-void change(std::atomic<uint32_t>& word) {
-  ++word;
-  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+  if (now_ns < deadline_ns) sleep_by(word, value, deadline_ns - now_ns);
 }
 
 void wake_worker() {
-  change(bell);
+  ring(bell);
 }
 
 // Until the next turn is due or the process ends, digests what comes back.
 void await_turn(uint64_t deadline_ns) {
   static constinit uint32_t heard = 0;
-  while (!stop && monotonic_ns() < deadline_ns) {
+  while (!stop && clock_ns(CLOCK_MONOTONIC) < deadline_ns) {
     uint32_t rung = bell;
     if (rung == heard) {
       sleep_while(bell, heard, deadline_ns);
@@ -81,36 +63,25 @@ void* work(void*) {
   // and a short program would have ended before a full second.
   constexpr uint64_t kFirstTurnsNs[] = {20'000'000, 50'000'000, 200'000'000};
   size_t turns = 0;
-  while (armed == 0) sleep_while(armed, 0, monotonic_ns() + kTurnNs);
+  while (armed == 0) sleep_while(armed, 0, clock_ns(CLOCK_MONOTONIC) + kTurnNs);
   while (!stop) {
-    await_turn(monotonic_ns() + (turns < 3 ? kFirstTurnsNs[turns] : kTurnNs));
+    await_turn(clock_ns(CLOCK_MONOTONIC) + (turns < 3 ? kFirstTurnsNs[turns] : kTurnNs));
     ++turns;
     if (stop) break;
     gemm_counter::apply();
     cupti_session::turn(false);
   }
   cupti_session::turn(true);
-  change(done);
+  ring(done);
   return nullptr;
-}
-
-bool start_worker() {
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, kStackSize);
-  pthread_t thread;
-  int error = pthread_create(&thread, &attributes, work, nullptr);
-  pthread_attr_destroy(&attributes);
-  return error == 0;
 }
 
 void on_exit() {
   if (forked || getpid() != owner) return;
-  uint64_t deadline_ns = monotonic_ns() + kExitWaitNs;
+  uint64_t deadline_ns = clock_ns(CLOCK_MONOTONIC) + kExitWaitNs;
   stop = true;
-  change(bell);
-  while (done == 0 && monotonic_ns() < deadline_ns) sleep_while(done, 0, deadline_ns);
+  ring(bell);
+  while (done == 0 && clock_ns(CLOCK_MONOTONIC) < deadline_ns) sleep_while(done, 0, deadline_ns);
   if (done == 0) cupti_session::publish_without_cupti();
 }
 
@@ -151,9 +122,9 @@ void initialize() {
   gemm_counter::open();
   if (!cupti_session::open({folder, getenv(kCuptiVariable), budget_percent(), wake_worker})) return;
   // The thread first: where none can be had, CUPTI would have none for itself either.
-  if (!start_worker()) return cupti_session::give_up_thread();
+  if (!start_thread(work)) return cupti_session::give_up_thread();
   cupti_session::arm();
-  change(armed);
+  ring(armed);
   atexit(on_exit);
 }
 

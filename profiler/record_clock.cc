@@ -1,9 +1,10 @@
 #include "profiler/record_clock.hh"
 
 #include <pthread.h>
-#include <time.h>
 
 #include <atomic>
+
+#include "profiler/clock_ns.hh"
 
 namespace mfu::record_clock {
 namespace {
@@ -23,19 +24,13 @@ constinit pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // guards what foll
 constinit Reading readings[kReadings] = {};                  // a ring, from the oldest kept to now
 constinit uint64_t count = 0;
 
-uint64_t now_ns() {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
 Reading read_both(uint64_t (*clock)()) {
   Reading best{};
   uint64_t quickest_ns = UINT64_MAX;
   for (int i = 0; i < kTries; ++i) {
-    uint64_t before_ns = now_ns();
+    uint64_t before_ns = clock_ns(CLOCK_REALTIME);
     uint64_t stamp = clock();
-    uint64_t took_ns = now_ns() - before_ns;
+    uint64_t took_ns = clock_ns(CLOCK_REALTIME) - before_ns;
     if (took_ns >= quickest_ns) continue;
     quickest_ns = took_ns;
     best = {stamp, before_ns + took_ns / 2};

@@ -4,23 +4,19 @@
 #include <map>
 #include <vector>
 
+#include "plugin/bounded_sum.hh"
+
 namespace mfu {
 namespace {
 
-constexpr uint64_t kMaxSum = uint64_t{1} << 63;
 constexpr uint32_t kMostHalvings = 64;
-
-// Sums over hostile samples must not wrap.
-void add_to(uint64_t* sum, uint64_t value) {
-  *sum += std::min(value, kMaxSum - std::min(*sum, kMaxSum));
-}
 
 void join_spread(CollectiveSpreads::Spread* into, const CollectiveSpreads::Spread& other) {
   if (other.shortest_ns < into->shortest_ns) {
     into->shortest_ns = other.shortest_ns;
     into->last_rank = other.last_rank;
   }
-  add_to(&into->sum_ns, other.sum_ns);
+  add_bounded(&into->sum_ns, other.sum_ns);
   into->ranks += std::min(other.ranks, UINT32_MAX - into->ranks);
 }
 
@@ -66,7 +62,7 @@ void CollectiveSpreads::add(const Record& record, const Record& process) {
   if (!whole || (ranks != 0 && record.communication_kernels != collectives)) unequal = 1;
   collectives = std::max(collectives, record.communication_kernels);
   ++ranks;
-  for (uint64_t ns : record.collective_ns) add_to(&kernel_ns, ns);
+  for (uint64_t ns : record.collective_ns) add_bounded(&kernel_ns, ns);
   std::vector<Spread> more;
   for (uint32_t i = 0; i < record.samples.count; ++i) {
     const CollectiveSamples::Sample& sample = record.samples.samples[i];
@@ -80,17 +76,17 @@ void CollectiveSpreads::add(const CollectiveSpreads& other) {
   if (other.unequal != 0 || (ranks != 0 && other.collectives != collectives)) unequal = 1;
   collectives = std::max(collectives, other.collectives);
   ranks += std::min(other.ranks, UINT32_MAX - ranks);
-  add_to(&kernel_ns, other.kernel_ns);
+  add_bounded(&kernel_ns, other.kernel_ns);
   join({other.spreads, other.count}, other.halvings);
 }
 
 const char* CollectiveSpreads::fault() const {
   if (count > kMost || halvings > kMostHalvings || unequal > 1) return "collective spreads";
-  if (kernel_ns > kMaxSum) return "collective sum";
+  if (kernel_ns > kMostSum) return "collective sum";
   for (uint32_t i = 0; i < count; ++i) {
     const Spread& spread = spreads[i];
     if (i != 0 && !by_key(spreads[i - 1], spread)) return "collective order";
-    if (spread.sum_ns > kMaxSum || spread.shortest_ns > spread.sum_ns || spread.ranks == 0) {
+    if (spread.sum_ns > kMostSum || spread.shortest_ns > spread.sum_ns || spread.ranks == 0) {
       return "collective spread";
     }
   }

@@ -26,6 +26,13 @@ std::string merged_text(const std::string& ours, const std::string& theirs) {
   return ours.empty() ? theirs : kMixed;
 }
 
+// The same of marks: `none` yields, two different ones are `several`.
+template <typename Mark>
+Mark merged_mark(Mark ours, Mark theirs, Mark none, Mark several) {
+  if (theirs == none || ours == theirs) return ours;
+  return ours == none ? theirs : several;
+}
+
 // "no-cuda" is what helper steps give (nvidia-smi, hostname): another reason says more.
 std::string merged_reason(std::string_view ours, std::string_view theirs) {
   const std::string_view weak = "no-cuda";
@@ -60,13 +67,11 @@ void merge_description(Comment* job, const Comment& step) {
     job->peak_gigaflops = kMixedPeak;
     job->precision = Precision::kUnknown;
   }
-  if (step.sums.training_steps > 0 && step.steps_by != StepsBy::kNobody) {
-    const bool another = job->steps_by != StepsBy::kNobody && job->steps_by != step.steps_by;
-    job->steps_by = another ? StepsBy::kSeveral : step.steps_by;
+  if (step.sums.training_steps > 0) {
+    job->steps_by = merged_mark(job->steps_by, step.steps_by, StepsBy::kNobody, StepsBy::kSeveral);
   }
-  if (step.slowest != kNoTask && step.sums.collective_ns > 0) {
-    const bool another = job->slowest != kNoTask && job->slowest != step.slowest;
-    job->slowest = another ? kSeveralTasks : step.slowest;
+  if (step.sums.collective_ns > 0) {
+    job->slowest = merged_mark(job->slowest, step.slowest, kNoTask, kSeveralTasks);
   }
   job->partial = merged_reason(job->partial, step.partial);
 }

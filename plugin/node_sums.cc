@@ -7,12 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "plugin/bounded_sum.hh"
+
 namespace mfu {
 namespace {
 
 // The profiler publishes every second: what a process did after its last word is at most this.
 constexpr uint64_t kTurnNs = 1'000'000'000;
-constexpr uint64_t kMaxSum = uint64_t{1} << 63;
 
 using DeviceKey = std::array<uint8_t, 24>;
 
@@ -36,11 +37,6 @@ bool overlap(const Record& a, const Record& b) {
 
 uint64_t kept_out(const Record& record) {
   return record.zero_times + record.reversed + record.implausible + record.late;
-}
-
-// Sums over hostile records must not wrap: they stop where node_sums_fault() draws the line.
-void add(uint64_t* sum, uint64_t value) {
-  *sum += std::min(value, kMaxSum - *sum);
 }
 
 // Two programs that one process executed one after the other have the same pid.
@@ -80,8 +76,8 @@ void add_device(std::span<const Record* const> records, uint64_t end_ns,
   for (size_t i = 0; i < records.size(); ++i) {
     const Record& record = *records[i];
     observed = observed && record.state == State::kOk;
-    add(&sums->kept_out, kept_out(record));
-    for (int p = 0; p < kPrecisions; ++p) add(&sums->gemm_ns[p], record.gemm_ns[p]);
+    add_bounded(&sums->kept_out, kept_out(record));
+    for (int p = 0; p < kPrecisions; ++p) add_bounded(&sums->gemm_ns[p], record.gemm_ns[p]);
     if (record.time.span_end_ns == 0) continue;
     start = std::min(start, record.time.span_start_ns);
     end = std::max(end, record.time.span_end_ns);
@@ -107,27 +103,27 @@ void add_device(std::span<const Record* const> records, uint64_t end_ns,
   for (const Record* record : records) {
     auto process = processes.find(process_key(*record));
     const Record& primary = process != processes.end() ? *process->second : *record;
-    add(&sums->lost_ns, lost_ns(*record, primary, end_ns));
-    add(&compute, record->time.compute_ns());
-    add(&exposed_communication, record->time.exposed_communication_ns());
-    add(&overlapped_communication, record->time.overlapped_communication_ns());
-    add(&exposed_memory, record->time.exposed_memory_ns());
-    add(&busy, record->time.busy_ns());
+    add_bounded(&sums->lost_ns, lost_ns(*record, primary, end_ns));
+    add_bounded(&compute, record->time.compute_ns());
+    add_bounded(&exposed_communication, record->time.exposed_communication_ns());
+    add_bounded(&overlapped_communication, record->time.overlapped_communication_ns());
+    add_bounded(&exposed_memory, record->time.exposed_memory_ns());
+    add_bounded(&busy, record->time.busy_ns());
     busiest = std::max(busiest, record->time.busy_ns());
   }
   // The processes of a shared device may have run at the same time: the union is somewhere between
   // the busiest of them and the sum. The sum is taken, cut to the span, and the doubt counts as
   // lost.
   const uint64_t span = end - start;
-  if (shared) add(&sums->lost_ns, std::min(busy - busiest, span));
+  if (shared) add_bounded(&sums->lost_ns, std::min(busy - busiest, span));
   compute = std::min(compute, span);
   exposed_communication = std::min(exposed_communication, span - compute);
   exposed_memory = std::min(exposed_memory, span - compute - exposed_communication);
-  add(&sums->span_ns, span);
-  add(&sums->compute_ns, compute);
-  add(&sums->exposed_communication_ns, exposed_communication);
-  add(&sums->overlapped_communication_ns, std::min(overlapped_communication, compute));
-  add(&sums->exposed_memory_ns, exposed_memory);
+  add_bounded(&sums->span_ns, span);
+  add_bounded(&sums->compute_ns, compute);
+  add_bounded(&sums->exposed_communication_ns, exposed_communication);
+  add_bounded(&sums->overlapped_communication_ns, std::min(overlapped_communication, compute));
+  add_bounded(&sums->exposed_memory_ns, exposed_memory);
 }
 
 // Kernels that were not seen may have been a step's. Ranges do not come from CUPTI.
@@ -161,7 +157,7 @@ CollectiveSpreads add_records(std::span<const Record> records, uint64_t end_ns, 
     if ((record.flags & kPrimary) != 0) {
       ++sums->processes;
       sums->cut_off_processes += (record.flags & kFinished) == 0 ? 1 : 0;
-      add(&sums->dropped, record.dropped);
+      add_bounded(&sums->dropped, record.dropped);
       processes[process_key(record)] = &record;
     }
     if (record.state > sums->state) {
@@ -215,14 +211,14 @@ const char* node_sums_fault(const NodeSums& sums, uint32_t job, uint32_t step, u
   }
   for (uint64_t value : {sums.span_ns, sums.compute_ns, sums.exposed_communication_ns,
                          sums.overlapped_communication_ns, sums.exposed_memory_ns, sums.lost_ns}) {
-    if (value > kMaxSum) return "sum";
+    if (value > kMostSum) return "sum";
   }
   for (uint64_t value : sums.gemm_ns) {
-    if (value > kMaxSum) return "gemm_ns";
+    if (value > kMostSum) return "gemm_ns";
   }
   const FoundSteps& steps = sums.steps;
   if (steps.source > static_cast<uint32_t>(StepSource::kNvtx) || steps.fewest > steps.most ||
-      steps.most > kMaxSum || steps.period_ns > kMaxSum) {
+      steps.most > kMostSum || steps.period_ns > kMostSum) {
     return "steps";
   }
   return nullptr;

@@ -24,18 +24,7 @@ void Analysis::add_traffic(const Record& record) {
   if (record.communicators.abi == 0) return;
   traffic_.told = true;
   for (int i = 0; i < kCollectives; ++i) {
-    const CollectiveTraffic& theirs = record.communicators.collectives[i];
-    CollectiveTraffic& ours = traffic_.collectives[i];
-    ours.count += theirs.count;
-    ours.bytes += theirs.bytes;
-    ours.bus_bytes += theirs.bus_bytes;
-    ours.unsized += theirs.unsized;
-    ours.unrated += theirs.unrated;
-    ours.captured += theirs.captured;
-    ours.captured_bytes += theirs.captured_bytes;
-    ours.engine_count += theirs.engine_count;
-    ours.engine_bytes += theirs.engine_bytes;
-    ours.engine_bus_bytes += theirs.engine_bus_bytes;
+    traffic_.collectives[i].add(record.communicators.collectives[i]);
     traffic_.kernel_ns[i] += record.collective_ns[i];
   }
 }

@@ -44,6 +44,19 @@ bool empty(const Struct& value) {
 
 }  // namespace
 
+void CollectiveTraffic::add(const CollectiveTraffic& other) {
+  add_traffic(&count, other.count, kMaxCalls);
+  add_traffic(&bytes, other.bytes, kMaxTrafficBytes);
+  add_traffic(&bus_bytes, other.bus_bytes, kMaxTrafficBytes);
+  add_traffic(&unsized, other.unsized, kMaxCalls);
+  add_traffic(&unrated, other.unrated, kMaxCalls);
+  add_traffic(&captured, other.captured, kMaxCalls);
+  add_traffic(&captured_bytes, other.captured_bytes, kMaxTrafficBytes);
+  add_traffic(&engine_count, other.engine_count, kMaxCalls);
+  add_traffic(&engine_bytes, other.engine_bytes, kMaxTrafficBytes);
+  add_traffic(&engine_bus_bytes, other.engine_bus_bytes, kMaxTrafficBytes);
+}
+
 const char* communicator_fault(const CommunicatorSums& sums) {
   if (sums.abi >= kNcclAbis) return "NCCL ABI";
   if (sums.communicators > kMaxCalls) return "communicators";

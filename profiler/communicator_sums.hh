@@ -49,6 +49,9 @@ struct CollectiveTraffic {
   uint64_t engine_bytes = 0;
   uint64_t engine_bus_bytes = 0;
 
+  // Every sum stops at its bound.
+  void add(const CollectiveTraffic& other);
+
   uint64_t kernel_bus_bytes() const {
     return bus_bytes > engine_bus_bytes ? bus_bytes - engine_bus_bytes : 0;
   }
@@ -81,6 +84,11 @@ struct CommunicatorSums {
 static_assert(std::is_trivially_copyable_v<CommunicatorSums>);
 static_assert(sizeof(CommunicatorSums) <= 2048);
 static_assert(sizeof(CommunicatorSums) % sizeof(uint64_t) == 0);
+
+// Both at most 2^62. The sum stops at `most`.
+inline void add_traffic(uint64_t* sum, uint64_t value, uint64_t most) {
+  *sum = *sum + value < most ? *sum + value : most;
+}
 
 // Why the bytes cannot be sums that a snapshot made, or nullptr. After it no sum of all list or
 // collective entries overflows, all text ends and is printable, and rank < ranks where ranks is

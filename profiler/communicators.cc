@@ -103,23 +103,6 @@ void read(const Counters& from, CollectiveTraffic* to) {
   to->count = get(from.count, kMaxCalls);
 }
 
-void add_up(uint64_t* sum, uint64_t value, uint64_t most) {
-  *sum = std::min(*sum + value, most);  // both are at most 2^62
-}
-
-void add_up(const CollectiveTraffic& from, CollectiveTraffic* to) {
-  add_up(&to->count, from.count, kMaxCalls);
-  add_up(&to->bytes, from.bytes, kMaxTrafficBytes);
-  add_up(&to->bus_bytes, from.bus_bytes, kMaxTrafficBytes);
-  add_up(&to->unsized, from.unsized, kMaxCalls);
-  add_up(&to->unrated, from.unrated, kMaxCalls);
-  add_up(&to->captured, from.captured, kMaxCalls);
-  add_up(&to->captured_bytes, from.captured_bytes, kMaxTrafficBytes);
-  add_up(&to->engine_count, from.engine_count, kMaxCalls);
-  add_up(&to->engine_bytes, from.engine_bytes, kMaxTrafficBytes);
-  add_up(&to->engine_bus_bytes, from.engine_bus_bytes, kMaxTrafficBytes);
-}
-
 // Keeps the list in order of bytes, the earlier communicator first among equals.
 void list(const CommunicatorTraffic& communicator, CommunicatorSums* sums) {
   CommunicatorTraffic* end = sums->list + sums->listed;
@@ -328,11 +311,11 @@ void snapshot(CommunicatorSums* out) {
     for (int k = 0; k < kCollectives; ++k) {
       CollectiveTraffic traffic;
       read(from.collectives[k], &traffic);
-      add_up(traffic, &out->collectives[k]);
-      add_up(&communicator.count, traffic.count, kMaxCalls);
-      add_up(&communicator.bytes, traffic.bytes, kMaxTrafficBytes);
-      add_up(&communicator.bus_bytes, traffic.bus_bytes, kMaxTrafficBytes);
-      add_up(&communicator.captured, traffic.captured, kMaxCalls);
+      out->collectives[k].add(traffic);
+      add_traffic(&communicator.count, traffic.count, kMaxCalls);
+      add_traffic(&communicator.bytes, traffic.bytes, kMaxTrafficBytes);
+      add_traffic(&communicator.bus_bytes, traffic.bus_bytes, kMaxTrafficBytes);
+      add_traffic(&communicator.captured, traffic.captured, kMaxCalls);
     }
     if (i == kOthers || (communicator.count == 0 && communicator.captured == 0)) continue;
     communicator.number = i + 1;

@@ -115,11 +115,10 @@ tl::expected<TraceFigures, TraceError> read_record(const std::string& path) {
     device.steps.first_ns -= std::min(device.steps.first_ns, record->time.span_start_ns);
     device.steps.last_ns -= std::min(device.steps.last_ns, record->time.span_start_ns);
     device.series = parts_of(*record);
+    figures.other_kernels.add(device.sums.compute);
+    figures.other_kernels.add(device.sums.communication);
     figures.devices.push_back(std::move(device));
   }
-  figures.other_kernels.add(figures.devices.empty() ? CountedTime{}
-                                                    : figures.devices[0].sums.compute);
-  if (!figures.devices.empty()) figures.other_kernels.add(figures.devices[0].sums.communication);
   for (const RecordedKernel& kernel : record->kernels) {
     if (kernel.count == 0) continue;
     figures.kernels.push_back(

@@ -66,8 +66,8 @@ override LDFLAGS += $(SANFLAGS)
 # (profiler/glibc_floor.h), and only the entry points that CUDA, NVTX and NCCL look for are exported.
 GEMM_COUNTER := cublas_gate cublas_precision dlsym_patch gemm_calls gemm_counter graph_gate graph_gemms \
   loaded_library thread_call
-INJECTED := activity_buffers attention_flops collection communicator_sums communicators cupti_gate cupti_library cupti_session \
-  device_activity device_sensors gemm_name got_patch kernel loaded_object name_search name_table nccl_gate \
+INJECTED := activity_buffers attention_flops collection communicator_sums communicators counted_kernels cupti_gate cupti_library \
+  cupti_session device_activity device_sensors gemm_groups gemm_name gemm_reading got_patch kernel loaded_object model_inference name_search name_table nccl_gate \
   neighbour nvml_gate nvtx_gate peaks process_record profiler record record_clock sensor_sums steps storage_io timeline $(GEMM_COUNTER)
 INJECTED_OBJ := $(INJECTED:%=$(B)/obj/injected/%.o)
 INJECTED_FLAGS := -O2 -g -std=c++20 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti \
@@ -75,8 +75,8 @@ INJECTED_FLAGS := -O2 -g -std=c++20 -fPIC -fvisibility=hidden -fno-exceptions -f
   -U_GLIBCXX_ASSERTIONS -include profiler/glibc_floor.h $(WARN) -MMD -MP
 PROFILER_LIB := $(B)/libmfu_profiler.so
 PROFILER_A := $(B)/libprofiler.a
-PROFILER_OBJ := $(patsubst %,$(B)/obj/profiler/%.o,attention_flops communicator_sums communicators device_activity gemm_calls gemm_name graph_gemms kernel \
-  model_config model_flops name_search name_table nccl_gate peak_additions peaks record sensor_sums steps storage_io \
+PROFILER_OBJ := $(patsubst %,$(B)/obj/profiler/%.o,attention_flops communicator_sums communicators counted_kernels device_activity gemm_calls gemm_groups gemm_name gemm_reading \
+  graph_gemms kernel model_config model_flops model_inference name_search name_table nccl_gate peak_additions peaks record sensor_sums steps storage_io \
   text_file timeline)
 
 $(B)/obj/injected/%.o: profiler/%.cc config.mk
@@ -109,7 +109,8 @@ $(ANALYZE): $(B)/obj/profiler/mfu_analyze.o $(B)/obj/profiler/flops_command.o $(
 # --- plugin/
 
 PLUGIN_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,collective_spreads comment comment_field comment_parse comment_text \
-  goodput node_sums options spool step_cgroup step_plan step_report step_set)
+  goodput node_flops node_records node_sensors node_sums node_sums_fault options spool step_cgroup step_flops step_plan \
+  step_report step_set)
 PLUGIN_A := $(B)/libplugin.a
 SPANK := $(B)/spank_mfu.so
 COLLECTOR := $(B)/mfu-collector
@@ -134,6 +135,13 @@ $(COLLECTOR): $(COLLECTOR_OBJ) $(PLUGIN_A) $(PROFILER_A)
 $(REPORT): $(REPORT_OBJ) $(PLUGIN_A) $(PROFILER_A)
 	$(call say,LD,$@)$(CXX) $(LDFLAGS) $(SLURM_LDFLAGS) -o $@ $^ -lslurm -lboost_program_options
 
+# --- topology/: mfu-topo, and what the plugin knows of placement
+
+TOPOLOGY_A := $(B)/libtopology.a
+TOPOLOGY_OBJ := $(patsubst %.cc,$(B)/obj/%.o,$(filter-out topology/mfu_topo.cc,$(wildcard topology/*.cc)))
+TOPOLOGY_LIBS := -lhwloc -libnetdisc -libmad -libumad -lpugixml -lyaml-cpp
+$(TOPOLOGY_A): $(TOPOLOGY_OBJ)
+
 # --- tests/
 
 FAKES :=
@@ -144,7 +152,7 @@ UNIT := $(UNIT_SRC:tests/unit/%.cc=$(B)/tests/unit/%)
 $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(PLUGIN_A) $(PROFILER_A)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CXX) $(LDFLAGS) $(SLURM_LDFLAGS) -o $@ $< $(filter %.o,$(wordlist 2,99,$^)) \
-	  $(PLUGIN_A) $(PROFILER_A) $(LDLIBS) -lgtest -lgtest_main -lpthread -ldl
+	  $(filter $(TOPOLOGY_A),$^) $(PLUGIN_A) $(PROFILER_A) $(LDLIBS) -lgtest -lgtest_main -lpthread -ldl
 
 # GoogleTest's own macros shadow.
 $(B)/obj/tests/unit/%.o: override CXXFLAGS += -Wno-shadow
@@ -153,6 +161,11 @@ $(B)/obj/tests/unit/%.o: override CPPFLAGS += $(CUDA_CPPFLAGS) -DREAL_CUPTI_PATH
 $(B)/tests/unit/report_test: $(patsubst %,$(B)/obj/plugin/%.o,job_list job_report report_json report_table)
 $(B)/tests/unit/peer_test: $(B)/obj/plugin/peer.o
 $(B)/tests/unit/peer_test: LDLIBS := -lmunge
+
+# Tests that include a header of topology/.
+TOPOLOGY_TESTS := $(patsubst %.cc,$(B)/%,$(shell grep -l '^.include "topology/' tests/unit/*_test.cc))
+$(TOPOLOGY_TESTS): $(TOPOLOGY_A)
+$(TOPOLOGY_TESTS): LDLIBS := $(TOPOLOGY_LIBS)
 
 ANALYZE_TESTS := $(addprefix $(B)/tests/unit/,analyze_test hta_difference_test nvtx_test trace_figures_test \
   trace_reader_test traces_test)
@@ -207,8 +220,8 @@ install: $(PRODUCTS)
 
 # --- for developers
 
-SOURCES := $(wildcard plugin/*.cc plugin/*.hh profiler/*.cc profiler/*.hh profiler/*.h tests/unit/*.cc \
-  tests/fake/*.cc tests/fake/*.hh tests/fuzz/*.cc tests/bench/*.cc tests/bench/*.hh tests/build/*.cc tests/sanitizers/*.cc)
+SOURCES := $(wildcard plugin/*.cc plugin/*.hh profiler/*.cc profiler/*.hh profiler/*.h topology/*.cc topology/*.hh \
+  tests/unit/*.cc tests/unit/*.hh tests/fake/*.cc tests/fake/*.hh tests/fuzz/*.cc tests/bench/*.cc tests/bench/*.hh tests/build/*.cc tests/sanitizers/*.cc)
 format:
 	clang-format -i $(SOURCES)
 lint:

@@ -85,9 +85,24 @@ NodeSums Collector::sum_node(bool last) {
   for (const Record& record : found.records) {
     last_record_ns_ = std::max(last_record_ns_, std::min(record.published_ns, sums.until_ns));
   }
-  own_spreads_ = add_records(found.records, sums.until_ns, &sums);
+  // What came after the records, up to this late moment, was not the step's.
+  if (taken_over_ && last_record_ns_ != 0) {
+    sums.until_ns = std::min(sums.until_ns, last_record_ns_ + kRecordTurnNs);
+  }
+  own_spreads_ = add_records(found.records, plan_.started_ns, sums.until_ns, &sums);
   if (found.broken != 0) report("%u files in the record folder are no records", found.broken);
   return sums;
+}
+
+// A broken file must not cost the line.
+void Collector::read_peaks() {
+  if (plan_.site.peaks.empty()) return;
+  auto peaks = read_peak_additions(plan_.site.peaks);
+  if (peaks) {
+    peaks_ = std::move(*peaks);
+  } else {
+    report("%s", peaks.error().c_str());
+  }
 }
 
 bool Collector::all_ended() const {
@@ -168,8 +183,8 @@ void Collector::check_missing_nodes() {
 }
 
 accounting::Outcome Collector::write_line(bool final_line) {
-  Comment step =
-      report_step(plan_, nodes_, spreads_, final_line ? ended_ns_ : wall_clock_ns(), final_line);
+  Comment step = report_step(plan_, nodes_, spreads_, peaks_,
+                             final_line ? ended_ns_ : wall_clock_ns(), final_line);
   // A batch script that leaves the work to its steps must not count their GPUs once more: it says
   // only, should no step of it use CUDA, that there was nothing to see.
   const bool nothing_ran = plan_.batch && nodes_[plan_.node_id].processes == 0;
@@ -239,6 +254,7 @@ void Collector::follow() {
   if (is_first()) {
     plan_.run = accounting::restart_count(plan_.job).value_or(plan_.restart);
     if (plan_.run != plan_.restart) store_plan(plan_);
+    read_peaks();
   }
   if (is_first() && plan_.nodes > 1 && !listener_.open(plan_)) {
     report("no free port in %u-%u: other nodes cannot report", plan_.site.first_port,
@@ -303,6 +319,8 @@ void Collector::follow() {
 }
 
 void Collector::take_over(seconds patience) {
+  taken_over_ = true;
+  if (is_first()) read_peaks();
   node_ended(1);
   if (!is_first()) {
     send_sums(kSendMs);

@@ -17,6 +17,7 @@
 #include "plugin/node_sums.hh"
 #include "plugin/peer.hh"
 #include "plugin/step_plan.hh"
+#include "profiler/peak_additions.hh"
 
 namespace mfu {
 
@@ -35,6 +36,7 @@ class Collector {
   bool is_first() const { return plan_.node_id == 0; }
   bool all_ended() const;
   NodeSums sum_node(bool last);
+  void read_peaks();
   void read_link();
   void node_ended(uint32_t failed_tasks);
   void take_node(const NodeSums& sums, const CollectiveSpreads& spreads);
@@ -50,9 +52,11 @@ class Collector {
 
   StepPlan plan_;
   int link_;
+  PeakAdditions peaks_;          // of the first node
   bool ended_ = false;           // on this node
   uint64_t ended_ns_ = 0;        // of the whole step
   uint64_t last_record_ns_ = 0;  // the youngest record of this node
+  bool taken_over_ = false;      // the step ended some time ago
   bool gave_up_ = false;         // nodes are missing, and Slurm says that the step is over
   uint32_t failed_tasks_ = 0;
   uint64_t sequence_;  // of our messages; who takes over goes on counting above the one before

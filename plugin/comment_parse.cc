@@ -4,83 +4,33 @@
 #include <utility>
 
 #include "plugin/comment.hh"
+#include "plugin/value_reader.hh"
 
 namespace mfu {
 namespace {
 
 constexpr std::string_view kOpening = "mfu/1 ";
 
-// A value being read from front to back. After the first thing that is wrong it stands still.
-class Reader {
- public:
-  explicit Reader(std::string_view text) : text_(text) {}
-
-  bool at_end() const { return ok_ && at_ == text_.size(); }
-  size_t at() const { return at_; }
-  void refuse() { ok_ = false; }
-
-  bool skip(std::string_view expected) {
-    if (!ok_ || !text_.substr(at_).starts_with(expected)) return false;
-    at_ += expected.size();
-    return true;
-  }
-  void expect(std::string_view expected) {
-    if (!skip(expected)) refuse();
-  }
-
-  // Up to the first of `stops`, or to the end.
-  std::string_view until(std::string_view stops) {
-    if (!ok_) return {};
-    const size_t end = std::min(text_.find_first_of(stops, at_), text_.size());
-    const std::string_view found = text_.substr(at_, end - at_);
-    at_ = end;
-    return found;
-  }
-
-  // A number without leading zeros, at most `most`, which is at most kMostFlop.
-  uint128 number(unsigned base, uint128 most) {
-    const size_t start = at_;
-    uint128 result = 0;
-    for (; ok_ && at_ < text_.size(); ++at_) {
-      const char byte = text_[at_];
-      unsigned digit = base;
-      if (byte >= '0' && byte <= '9') digit = static_cast<unsigned>(byte - '0');
-      if (byte >= 'a' && byte <= 'z') digit = static_cast<unsigned>(byte - 'a') + 10;
-      if (digit >= base) break;
-      result = result * base + digit;  // no more than 36 * kMostFlop: far from 128 bits
-      if (result > most) refuse();
-    }
-    if (at_ == start || (text_[start] == '0' && at_ > start + 1)) refuse();
-    return ok_ ? result : 0;
-  }
-
-  std::string reason() {
-    const std::string_view found = until(")");
-    if (found.empty() || fit_reason(found) != found) refuse();
-    return std::string(found);
-  }
-
- private:
-  std::string_view text_;
-  size_t at_ = 0;
-  bool ok_ = true;
-};
-
 // What the tokens say. The reasons stand in different places and are settled at the end.
 struct Parts {
   Comment comment;
   std::string mfu_absence;
+  std::string hfu_absence;
   std::string time_absence;
   std::string flops_gap;
+  std::string counted_gap;
   std::string observed_gap;
   bool has_gpus = false;
   bool has_sum = false;
 };
 
-// "n/a(reason)" gives the reason; figures follow from the sums and are not read.
-std::string absence(Reader* in) {
+constexpr int kPeakBases = 6;
+
+// "n/a(reason)" gives the reason; figures follow from the sums.
+std::string absence(ValueReader* in) {
   if (!in->skip("n/a(")) {
-    in->until("");
+    in->figure();
+    in->expect("%");
     return "";
   }
   std::string reason = in->reason();
@@ -88,15 +38,92 @@ std::string absence(Reader* in) {
   return reason;
 }
 
-void read_mfu(Reader* in, Parts* parts) {
-  parts->mfu_absence = absence(in);
+// "104.2%!" as well.
+std::string utilization_absence(ValueReader* in) {
+  std::string reason = absence(in);
+  if (reason.empty()) in->skip("!");
+  return reason;
 }
 
-void read_compute(Reader* in, Parts* parts) {
+void read_mfu(ValueReader* in, Parts* parts) {
+  parts->mfu_absence = utilization_absence(in);
+}
+
+void read_hfu(ValueReader* in, Parts* parts) {
+  parts->hfu_absence = utilization_absence(in);
+}
+
+void read_compute(ValueReader* in, Parts* parts) {
   parts->time_absence = absence(in);
 }
 
-void read_gpus(Reader* in, Parts* parts) {
+void read_percent(ValueReader* in, Parts*) {
+  in->percent();
+}
+
+void read_communication(ValueReader* in, Parts*) {
+  if (in->skip("n/a")) return;
+  in->percent();
+  in->expect("+");
+  in->percent();
+}
+
+void read_seconds(ValueReader* in, Parts*) {
+  in->figure();
+  in->expect("s");
+}
+
+void read_power(ValueReader* in, Parts*) {
+  in->figure();
+  in->expect("W");
+}
+
+void read_energy(ValueReader* in, Parts*) {
+  in->figure();
+  if (!in->skip("k") && !in->skip("M")) in->skip("G");
+  in->expect("J");
+}
+
+void read_goodput(ValueReader* in, Parts*) {
+  in->percent();
+  in->remark();
+}
+
+void read_storage(ValueReader* in, Parts*) {
+  in->figure();
+  in->expect("+");
+  in->figure();
+  in->expect("GB/s");
+}
+
+// The entry of an enumeration that `name` gives, from 1 on.
+template <typename Mark>
+Mark read_mark(ValueReader* in, std::string_view text, const char* (*name)(Mark), int count) {
+  int mark = count - 1;
+  while (mark > 0 && text != name(static_cast<Mark>(mark))) --mark;
+  if (text.empty() || mark == 0) in->refuse();
+  return static_cast<Mark>(mark);
+}
+
+void read_basis(ValueReader* in, Parts* parts) {
+  parts->comment.basis = read_mark(in, in->until(""), basis_name, kBases);
+}
+
+void read_clock(ValueReader* in, Parts* parts) {
+  if (!in->skip("n/a")) in->number(10, kMostFlop);
+  if (in->skip("/")) {
+    parts->comment.clock_limit_mhz = static_cast<uint32_t>(in->number(10, UINT32_MAX));
+    if (parts->comment.clock_limit_mhz == 0) in->refuse();
+  }
+  parts->comment.clock_reason = in->remark();
+}
+
+void read_counted(ValueReader* in, Parts* parts) {
+  in->percent();
+  parts->counted_gap = in->remark();
+}
+
+void read_gpus(ValueReader* in, Parts* parts) {
   parts->comment.gpus = static_cast<uint32_t>(in->number(10, UINT32_MAX));
   in->expect("x");
   const std::string_view name = in->until("");
@@ -105,7 +132,7 @@ void read_gpus(Reader* in, Parts* parts) {
   parts->has_gpus = true;
 }
 
-void read_peak(Reader* in, Parts* parts) {
+void read_peak(ValueReader* in, Parts* parts) {
   if (in->skip("n/a")) return;
   if (in->skip(kMixed)) {
     parts->comment.peak_gigaflops = kMixedPeak;
@@ -117,48 +144,43 @@ void read_peak(Reader* in, Parts* parts) {
     if (digits.empty() || digits.size() > 3) in->refuse();
     digits.resize(3, '0');
     digits.insert(0, 1, '1');
-    Reader fraction(digits);
+    ValueReader fraction(digits);
     gigaflops += fraction.number(10, 1999) - 1000;
     if (!fraction.at_end()) in->refuse();
   }
   if (gigaflops >= kMixedPeak) in->refuse();
   parts->comment.peak_gigaflops = static_cast<uint64_t>(gigaflops);
   in->expect("(");
-  const std::string_view name = in->until(")");
+  const std::string_view name = in->until(",)");
   parts->comment.precision = precision_from_name(name);
   if (name != precision_name(parts->comment.precision)) in->refuse();
+  parts->comment.peak_basis = PeakBasis::kTable;
+  if (in->skip(",")) {
+    parts->comment.peak_basis = read_mark(in, in->until(")"), peak_basis_name, kPeakBases);
+    if (parts->comment.peak_basis == PeakBasis::kTable) in->refuse();  // it goes without saying
+  }
   in->expect(")");
 }
 
-// "60.0%(no-flops)" gives the reason.
-std::string coverage_gap(Reader* in) {
-  if (!in->skip("n/a")) in->until("(/");
-  if (!in->skip("(")) return "";
-  std::string reason = in->reason();
-  in->expect(")");
-  return reason;
-}
-
-void read_cover(Reader* in, Parts* parts) {
-  parts->flops_gap = coverage_gap(in);
+// Percentages; one that is not whole may have the reason behind it.
+void read_cover(ValueReader* in, Parts* parts) {
+  in->percent();
+  parts->flops_gap = in->remark();
   in->expect("/");
-  parts->observed_gap = coverage_gap(in);
+  in->percent();
+  parts->observed_gap = in->remark();
 }
 
-void read_training(Reader* in, Parts* parts) {
+void read_training(ValueReader* in, Parts* parts) {
   in->number(10, UINT64_MAX);
   parts->comment.steps_by = StepsBy::kDeclared;
   if (!in->skip("(")) return;
-  const std::string_view name = in->until(")");
-  int by = kStepsBy - 1;
-  while (by > 0 && name != steps_by_name(static_cast<StepsBy>(by))) --by;
-  parts->comment.steps_by = static_cast<StepsBy>(by);
-  if (name.empty() || by == 0) in->refuse();
+  parts->comment.steps_by = read_mark(in, in->until(")"), steps_by_name, kStepsBy);
   in->expect(")");
 }
 
-void read_wait(Reader* in, Parts* parts) {
-  in->until("(");
+void read_wait(ValueReader* in, Parts* parts) {
+  in->percent();
   if (!in->skip("(")) return;
   parts->comment.slowest = kSeveralTasks;
   if (!in->skip("several")) {
@@ -168,63 +190,90 @@ void read_wait(Reader* in, Parts* parts) {
   in->expect(")");
 }
 
-void read_run(Reader* in, Parts* parts) {
+void read_run(ValueReader* in, Parts* parts) {
   parts->comment.run = static_cast<uint32_t>(in->number(10, UINT32_MAX));
 }
 
-void read_state(Reader* in, Parts* parts) {
+void read_state(ValueReader* in, Parts* parts) {
   if (in->skip("running") && !in->skip(",")) return;
   in->expect("partial(");
   parts->comment.partial = in->reason();
   in->expect(")");
 }
 
-void read_steps(Reader* in, Parts* parts) {
+void read_steps(ValueReader* in, Parts* parts) {
   auto steps = StepSet::parse(in->until(""));
   if (!steps) return in->refuse();
   parts->comment.merged = std::move(*steps);
 }
 
-void read_sums(Reader* in, Sums* sums) {
+// A sum of 0 is nothing between commas, and never "0". `zeros`: "k3+6" stands for k3000000.
+void read_sums(ValueReader* in, bool zeros, Sums* sums) {
   for (const SumField& field : kSumFields) {
     if (&field != kSumFields) in->expect(",");
-    sums->*field.member = in->number(36, field.most);
+    if (in->at_end() || in->next() == ',' || in->next() == '.') continue;
+    uint128 number = in->number(36, field.most);
+    if (number == 0) in->refuse();
+    const bool plain = number % (36 * 36 * 36) != 0;
+    if (zeros && in->skip("+")) {
+      const uint128 count = in->number(36, 35);
+      if (count < 3 || number % 36 == 0) in->refuse();
+      for (uint128 i = 0; i < count && number <= field.most; ++i) number *= 36;
+      if (number > field.most) in->refuse();
+    } else if (zeros && !plain) {
+      in->refuse();
+    }
+    sums->*field.member = number;
   }
 }
 
-void read_current(Reader* in, Parts* parts) {
+void read_current(ValueReader* in, Parts* parts) {
   parts->comment.running_step = parse_step(in->until(":"));
   if (!parts->comment.running_step) in->refuse();
   in->expect(":");
-  read_sums(in, &parts->comment.current);
+  read_sums(in, true, &parts->comment.current);
 }
 
-void read_sum(Reader* in, Parts* parts) {
-  read_sums(in, &parts->comment.sums);
+void read_sum(ValueReader* in, Parts* parts) {
+  read_sums(in, false, &parts->comment.sums);
   in->expect(".");
   parts->has_sum = true;
 }
 
 struct Key {
   std::string_view name;
-  void (*read)(Reader*, Parts*);
+  void (*read)(ValueReader*, Parts*);
   const char* form;
 };
 constexpr Key kKeys[] = {
-    {"mfu", read_mfu, "a figure or n/a(reason)"},
+    {"mfu", read_mfu, "a percentage or n/a(reason)"},
+    {"hfu", read_hfu, "a percentage or n/a(reason)"},
+    {"basis", read_basis, "model, gemm or several"},
     {"gpus", read_gpus, "COUNTxNAME"},
     {"peak", read_peak, "TFLOP/s(precision), n/a or mixed"},
-    {"compute", read_compute, "a figure or n/a(reason)"},
+    {"compute", read_compute, "a percentage or n/a(reason)"},
+    {"comm", read_communication, "two percentages with a plus between, or n/a"},
+    {"mem", read_percent, "a percentage or n/a"},
+    {"idle", read_percent, "a percentage or n/a"},
+    {"wait", read_wait, "a percentage, with (taskN) or (several) behind it or not"},
     {"steps", read_training, "a number, with its source in parentheses or not"},
-    {"wait", read_wait, "a figure, with (taskN) or (several) behind it or not"},
-    {"cover", read_cover, "two figures with a slash between"},
+    {"step", read_seconds, "a number of seconds"},
+    {"goodput", read_goodput, "a percentage, with the loss in parentheses or not"},
+    {"power", read_power, "a number of watts"},
+    {"energy", read_energy, "a number in J, kJ, MJ or GJ"},
+    {"clock", read_clock, "MHz, with /LIMIT and (reason) behind it or not"},
+    {"util", read_percent, "a percentage or n/a"},
+    {"io", read_storage, "two numbers with a plus between, and GB/s"},
+    {"cover", read_cover, "two percentages with a slash between"},
+    {"counted", read_counted, "a percentage"},
     {"run", read_run, "a number"},
     {"state", read_state, "running, partial(reason) or both with a comma between"},
     {"s", read_steps, "steps in ascending order"},
-    {"cur", read_current, "a step, a colon and 15 numbers in base 36"},
-    {"sum", read_sum, "15 numbers in base 36 and a full stop"},
+    {"cur", read_current, "a step, a colon and 37 numbers in base 36"},
+    {"sum", read_sum, "37 numbers in base 36 and a full stop"},
 };
-static_assert(std::size(kSumFields) == 15);
+static_assert(std::size(kSumFields) == 37);
+static_assert(std::size(kKeys) <= 32, "one bit each");
 
 std::string fault(size_t at, std::string_view what) {
   return "byte " + std::to_string(at) + ": " + std::string(what);
@@ -235,8 +284,11 @@ Comment settled(Parts parts) {
   const bool overflowed = total.overflowed();
   // Such an n/a says "coverage" or "overflow", which is no reason that anybody gave.
   const bool mfu_told = overflowed || (total.model_flops > 0 && total.capacity_flop > 0);
+  const bool hfu_told =
+      overflowed || (total.executed_flops > 0 && total.executed_capacity_flop > 0);
   const bool time_told = overflowed || total.attributed_ns > 0;
   parts.comment.no_mfu = mfu_told ? parts.flops_gap : parts.mfu_absence;
+  parts.comment.no_hfu = hfu_told ? parts.counted_gap : parts.hfu_absence;
   parts.comment.no_time = time_told ? parts.observed_gap : parts.time_absence;
   // Left out of a line that was too long.
   if (total.training_steps > 0 && parts.comment.steps_by == StepsBy::kNobody) {
@@ -249,7 +301,8 @@ Comment settled(Parts parts) {
 
 tl::expected<Comment, std::string> parse_comment(std::string_view line) {
   if (line.size() > kMaxLine) {
-    return tl::make_unexpected(fault(kMaxLine, "the line is longer than 512 bytes"));
+    return tl::make_unexpected(
+        fault(kMaxLine, "the line is longer than " + std::to_string(kMaxLine) + " bytes"));
   }
   if (!line.starts_with(kOpening)) {
     return tl::make_unexpected(fault(0, "a line begins with \"mfu/1 \""));
@@ -272,7 +325,7 @@ tl::expected<Comment, std::string> parse_comment(std::string_view line) {
       const uint32_t bit = 1U << (key - std::begin(kKeys));
       if (seen & bit) return tl::make_unexpected(fault(at, std::string(key->name) + "= twice"));
       seen |= bit;
-      Reader in(token.substr(equals + 1));
+      ValueReader in(token.substr(equals + 1));
       key->read(&in, &parts);
       if (!in.at_end()) {
         return tl::make_unexpected(

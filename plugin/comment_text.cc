@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <initializer_list>
+#include <span>
 #include <vector>
 
 #include "plugin/comment.hh"
@@ -14,9 +16,29 @@ constexpr std::string_view kOpening = "mfu/1";
 constexpr size_t kStepsLimit = 64;
 constexpr size_t kTightStepsLimit = 24;
 
-// Keys left out of a line that is too long, in this order.
-constexpr std::string_view kDispensable[] = {"hfu",  "step", "basis", "mem",
-                                             "idle", "comm", "steps", "wait"};
+// Zeros at the end of a running step's sum that are counted instead of written.
+constexpr size_t kLeastZeros = 3;
+// Bytes of a reason in a line that is still too long when all that can be left out has been.
+constexpr size_t kTightReason = 8;
+// Digits of a running step's sums in a line that is too long: off by 1/46,656 at most, all
+// downwards.
+constexpr int kRoughDigits = 4;
+
+// What a line that is too long leaves out. First these sums of a running step, one group after the
+// other: its next words bring them again.
+using Group = std::initializer_list<uint128 Sums::*>;
+constexpr Group kStorage = {&Sums::read_mb, &Sums::written_mb, &Sums::io_ms, &Sums::span_ns};
+constexpr Group kTensor = {&Sums::tensor_active_ms, &Sums::tensor_ms};
+constexpr Group kEnergy = {&Sums::energy_j, &Sums::energy_ms, &Sums::training_gpu_ms};
+constexpr Group kClock = {&Sums::clock_megacycles, &Sums::clock_ms};
+constexpr Group kGoodput = {&Sums::productive_ms, &Sums::start_up_ms, &Sums::restart_ms,
+                            &Sums::writing_ms,    &Sums::reading_ms,  &Sums::stalled_ms,
+                            &Sums::tail_ms};
+// Then the keys that follow from the sums, in this order; then `cur`.
+constexpr std::string_view kDispensable[] = {"io",    "util", "energy", "mem",    "idle",
+                                             "power", "step", "comm",   "goodput"};
+// At last those of which only the part in parentheses, which goes before, followed from no sum.
+constexpr std::string_view kRemarked[] = {"compute", "clock", "wait", "steps"};
 
 // Without the locale of the process that we run in.
 std::string fixed_text(double number, int digits) {
@@ -24,6 +46,10 @@ std::string fixed_text(double number, int digits) {
   const auto end =
       std::to_chars(text, text + sizeof(text), number, std::chars_format::fixed, digits);
   return {text, end.ptr};
+}
+
+std::string whole_text(double number) {
+  return fixed_text(std::min(number, 99999.0), 0);
 }
 
 std::string base36(uint128 number) {
@@ -36,24 +62,95 @@ std::string base36(uint128 number) {
   return {at, digits + sizeof(digits)};
 }
 
+// "7,,k3": a sum of 0 is written as nothing.
 std::string sums_text(const Sums& sums) {
   std::string text;
   for (const SumField& field : kSumFields) {
-    if (!text.empty()) text += ',';
-    text += base36(std::min(sums.*field.member, field.most));
+    if (&field != kSumFields) text += ',';
+    const uint128 sum = std::min(sums.*field.member, field.most);
+    if (sum != 0) text += base36(sum);
   }
   return text;
 }
 
-std::string peak_text(uint64_t gigaflops, Precision precision) {
-  if (gigaflops == 0) return "n/a";
-  if (gigaflops == kMixedPeak) return kMixed;
-  std::string text = std::to_string(gigaflops / 1000);
-  if (gigaflops % 1000 != 0) {
-    text += "." + std::to_string(1000 + gigaflops % 1000).substr(1);
-    text.erase(text.find_last_not_of('0') + 1);
+// The same with "k3+6" for k3000000.
+std::string running_sums_text(const Sums& sums) {
+  std::string text;
+  std::string exact = sums_text(sums) + ",";
+  for (size_t at = 0; at < exact.size();) {
+    const size_t end = exact.find(',', at);
+    const std::string_view number = std::string_view(exact).substr(at, end - at);
+    const size_t digits = number.find_last_not_of('0') + 1;
+    const size_t zeros = number.size() - digits;
+    text += number.substr(0, zeros < kLeastZeros ? number.size() : digits);
+    if (zeros >= kLeastZeros) text.append("+").append(base36(zeros));
+    text += ',';
+    at = end + 1;
   }
-  return text + "(" + precision_name(precision) + ")";
+  text.pop_back();
+  return text;
+}
+
+Sums rough(const Sums& sums) {
+  uint128 limit = 1;
+  for (int digit = 0; digit < kRoughDigits; ++digit) limit *= 36;
+  Sums result;
+  for (const SumField& field : kSumFields) {
+    uint128 number = std::min(sums.*field.member, field.most);
+    uint128 unit = 1;
+    if (number < field.most) {
+      for (; number >= limit; number /= 36) unit *= 36;
+    }
+    result.*field.member = number * unit;  // one at its bound stays there
+  }
+  return result;
+}
+
+// Makes a running step's sums shorter, a little at a time. False when nothing is left to do.
+bool lighten(Sums* current) {
+  const Sums before = *current;
+  *current = rough(before);
+  for (const Group& group : {kStorage, kTensor, kEnergy, kGoodput, kClock}) {
+    if (*current != before) return true;
+    for (uint128 Sums::*member : group) current->*member = 0;
+  }
+  return *current != before;
+}
+
+// Leaves out what stands in parentheses behind `clock` and `wait`. False when nothing does.
+bool drop_remarks(Comment* comment) {
+  if (comment->clock_limit_mhz == 0 && comment->clock_reason.empty() &&
+      comment->slowest == kNoTask) {
+    return false;
+  }
+  comment->clock_limit_mhz = 0;
+  comment->clock_reason.clear();
+  comment->slowest = kNoTask;
+  return true;
+}
+
+// False when they are as short as can be.
+bool clip_reasons(Comment* comment) {
+  bool clipped = false;
+  for (std::string Comment::*member :
+       {&Comment::no_mfu, &Comment::no_hfu, &Comment::no_time, &Comment::partial}) {
+    std::string& reason = comment->*member;
+    if (reason.size() <= kTightReason) continue;
+    reason.resize(kTightReason);
+    clipped = true;
+  }
+  return clipped;
+}
+
+// " (reason)" without the blank; nothing for no reason.
+std::string in_parentheses(std::string_view reason) {
+  return reason.empty() ? "" : "(" + fit_reason(reason) + ")";
+}
+
+// "51.9%", "104.2%!", "n/a(reason)".
+std::string utilization_text(double fraction, const std::string& why_not) {
+  if (fraction < 0) return "n/a(" + why_not + ")";
+  return percent_text(fraction) + (fraction > 1 ? "!" : "");
 }
 
 // "60.0%(no-flops)/99.8%": the two coverages, each with the reason why it is not the whole. A
@@ -64,15 +161,22 @@ std::string cover_value(const Comment& comment, const Figures& shown) {
   std::string observed = coverage_text(shown.observed_coverage);
   if (!total.overflowed()) {
     const bool mfu_tells = total.model_flops == 0 || total.capacity_flop == 0;
-    if (!mfu_tells && !total.flops_whole() && !comment.no_mfu.empty()) {
-      flops += "(" + fit_reason(comment.no_mfu) + ")";
-    }
+    if (!mfu_tells && !total.flops_whole()) flops += in_parentheses(comment.no_mfu);
     const bool compute_tells = total.attributed_ns == 0;
-    if (!compute_tells && !total.time_whole() && !comment.no_time.empty()) {
-      observed += "(" + fit_reason(comment.no_time) + ")";
-    }
+    if (!compute_tells && !total.time_whole()) observed += in_parentheses(comment.no_time);
   }
   return flops + "/" + observed;
+}
+
+// "81.3%": the share that executed FLOPs are of, with the reason why others are not counted.
+// Nothing where hfu has said so.
+std::string counted_value(const Comment& comment, const Figures& shown) {
+  const Sums total = comment.total();
+  if (total.overflowed() || total.executed_flops == 0 || total.executed_capacity_flop == 0) {
+    return "";
+  }
+  return coverage_text(shown.counted_coverage) +
+         (total.executed_whole() ? "" : in_parentheses(comment.no_hfu));
 }
 
 std::string state_text(const Comment& comment) {
@@ -82,6 +186,11 @@ std::string state_text(const Comment& comment) {
     text += "partial(" + fit_reason(comment.partial) + ")";
   }
   return text;
+}
+
+// A loss that rounds to nothing may come from rounding.
+std::string_view loss_worth_telling(const Goodput& goodput) {
+  return goodput.fraction >= 0.9995 ? "" : goodput.largest_loss;
 }
 
 struct Token {
@@ -99,15 +208,13 @@ std::vector<Token> tokens_of(const Comment& comment, size_t steps_limit) {
     tokens.push_back({key, std::move(value)});
   };
 
-  if (shown.mfu < 0) {
-    add("mfu", "n/a(" + why_no_mfu(comment) + ")");
-  } else {
-    add("mfu", percent_text(shown.mfu) + (shown.mfu > 1 ? "!" : ""));
+  add("mfu", utilization_text(shown.mfu, why_no_mfu(comment)));
+  add("hfu", utilization_text(shown.hfu, why_no_hfu(comment)));
+  if (total.model_flops > 0 && comment.basis != Basis::kNone) {
+    add("basis", basis_name(comment.basis));
   }
-  add("hfu", "n/a(no-counts)");
-  if (total.model_flops > 0) add("basis", "model");
   add("gpus", std::to_string(comment.gpus) + "x" + (gpu.empty() ? kUnknownGpu : gpu));
-  add("peak", peak_text(comment.peak_gigaflops, comment.precision));
+  add("peak", peak_text(comment));
   if (shown.compute < 0) {
     add("compute", "n/a(" + why_no_time(comment) + ")");
     add("comm", "n/a");
@@ -119,23 +226,32 @@ std::vector<Token> tokens_of(const Comment& comment, size_t steps_limit) {
   add("mem", percent_text(shown.exposed_memory));
   add("idle", percent_text(shown.idle));
   if (shown.wait >= 0) {
-    const std::string slowest = task_text(comment.slowest);
-    add("wait", percent_text(shown.wait) + (slowest.empty() ? "" : "(" + slowest + ")"));
+    add("wait", percent_text(shown.wait) + in_parentheses(task_text(comment.slowest)));
   }
   if (shown.step_seconds >= 0) {
     std::string steps =
         std::to_string(static_cast<uint64_t>(std::min<uint128>(total.training_steps, UINT64_MAX)));
-    const std::string by = steps_by_name(comment.steps_by);
-    if (!by.empty()) steps += "(" + by + ")";
-    add("steps", steps);
+    add("steps", steps + in_parentheses(steps_by_name(comment.steps_by)));
     add("step", seconds_text(shown.step_seconds));
   }
+  if (shown.goodput.fraction >= 0) {
+    add("goodput",
+        percent_text(shown.goodput.fraction) + in_parentheses(loss_worth_telling(shown.goodput)));
+  }
+  if (shown.watts >= 0) add("power", whole_text(shown.watts) + "W");
+  if (shown.joules_per_step >= 0) add("energy", energy_text(shown.joules_per_step));
+  if (const std::string clock = clock_text(comment, shown); !clock.empty()) add("clock", clock);
+  if (shown.tensor_activity >= 0) add("util", percent_text(shown.tensor_activity));
+  if (shown.read_gb_per_s >= 0) add("io", storage_text(shown));
   add("cover", cover_value(comment, shown));
+  if (const std::string counted = counted_value(comment, shown); !counted.empty()) {
+    add("counted", counted);
+  }
   if (comment.run > 0) add("run", std::to_string(comment.run));
   if (const std::string state = state_text(comment); !state.empty()) add("state", state);
   if (!comment.merged.empty()) add("s", comment.merged.text(steps_limit, comment.running_step));
   if (comment.running()) {
-    add("cur", step_text(*comment.running_step) + ":" + sums_text(comment.current));
+    add("cur", step_text(*comment.running_step) + ":" + running_sums_text(comment.current));
   }
   add("sum", sums_text(comment.sums) + ".");
   return tokens;
@@ -167,6 +283,11 @@ const char* steps_by_name(StepsBy by) {
   return kNames[static_cast<size_t>(by)];
 }
 
+const char* basis_name(Basis basis) {
+  static constexpr const char* kNames[kBases] = {"", "model", "gemm", "several"};
+  return kNames[static_cast<size_t>(basis)];
+}
+
 std::string task_text(uint32_t task) {
   if (task == kNoTask) return "";
   return task == kSeveralTasks ? "several" : "task" + std::to_string(task);
@@ -177,26 +298,75 @@ std::string seconds_text(double seconds) {
   return fixed_text(seconds, seconds < 1 ? 4 : 2) + "s";
 }
 
-std::string format_comment(const Comment& comment) {
-  std::vector<Token> tokens = tokens_of(comment, kStepsLimit);
-  std::string line = join(tokens);
-  if (line.size() <= kMaxLine) return line;
-  tokens = tokens_of(comment, kTightStepsLimit);
-  line = join(tokens);
-  for (const std::string_view key : kDispensable) {
-    if (line.size() <= kMaxLine) return line;
-    if (key == "wait" && comment.slowest != kNoTask) {
-      Comment unnamed = comment;
-      unnamed.slowest = kNoTask;
-      return format_comment(unnamed);
-    }
-    std::erase_if(tokens, [&](const Token& token) { return token.key == key; });
-    line = join(tokens);
+std::string energy_text(double joules) {
+  if (!(joules >= 0)) return "n/a";
+  static constexpr const char* kUnits[] = {"J", "kJ", "MJ", "GJ"};
+  size_t unit = 0;
+  // 999.5 has four digits when it is rounded.
+  for (; joules >= 999.5 && unit + 1 < std::size(kUnits); ++unit) joules /= 1000;
+  const int digits = joules < 9.995 ? 2 : joules < 99.95 ? 1 : 0;
+  return fixed_text(std::min(joules, 999.0), digits) + kUnits[unit];
+}
+
+std::string peak_text(const Comment& comment) {
+  const uint64_t gigaflops = comment.peak_gigaflops;
+  if (gigaflops == 0) return "n/a";
+  if (gigaflops == kMixedPeak) return kMixed;
+  std::string text = std::to_string(gigaflops / 1000);
+  if (gigaflops % 1000 != 0) {
+    text += "." + std::to_string(1000 + gigaflops % 1000).substr(1);
+    text.erase(text.find_last_not_of('0') + 1);
   }
+  text += std::string("(") + precision_name(comment.precision);
+  const PeakBasis basis = comment.peak_basis;
+  if (basis != PeakBasis::kUnknown && basis != PeakBasis::kTable) {
+    text += std::string(",") + peak_basis_name(basis);
+  }
+  return text + ")";
+}
+
+std::string clock_text(const Comment& comment, const Figures& figures) {
+  const Sums total = comment.total();
+  if (total.overflowed() || total.clock_ms == 0) return "";
+  std::string text = figures.clock_mhz < 0 ? "n/a" : whole_text(figures.clock_mhz);
+  if (comment.clock_limit_mhz != 0) text += "/" + std::to_string(comment.clock_limit_mhz);
+  text += in_parentheses(comment.clock_reason);
+  return text == "n/a" ? "" : text;
+}
+
+std::string storage_text(const Figures& figures) {
+  if (figures.read_gb_per_s < 0) return "n/a";
+  const auto rate = [](double number) { return fixed_text(std::min(number, 9999.99), 2); };
+  return rate(figures.read_gb_per_s) + "+" + rate(figures.written_gb_per_s) + "GB/s";
+}
+
+std::string format_comment(const Comment& comment) {
+  std::string line = join(tokens_of(comment, kStepsLimit));
   if (line.size() <= kMaxLine) return line;
-  Comment merged_only = comment;
-  merged_only.running_step.reset();
-  return format_comment(merged_only);
+  // Whatever is lost here, the line is written anew without it: what is read from it gives the same
+  // line again.
+  Comment less = comment;
+  if (comment.running() && lighten(&less.current)) return format_comment(less);
+
+  std::vector<Token> tokens = tokens_of(comment, kTightStepsLimit);
+  const auto fits_without = [&](std::span<const std::string_view> keys) {
+    line = join(tokens);
+    for (size_t i = 0; i < keys.size() && line.size() > kMaxLine; ++i) {
+      std::erase_if(tokens, [&](const Token& token) { return token.key == keys[i]; });
+      line = join(tokens);
+    }
+    return line.size() <= kMaxLine;
+  };
+  if (fits_without(kDispensable)) return line;
+  if (comment.running()) {
+    less.running_step.reset();
+    return format_comment(less);
+  }
+  if (drop_remarks(&less)) return format_comment(less);
+  // An absence says why.
+  const bool compute_known = figures(comment).compute >= 0;
+  if (fits_without(std::span(kRemarked).subspan(compute_known ? 0 : 1))) return line;
+  return clip_reasons(&less) ? format_comment(less) : line;
 }
 
 }  // namespace mfu

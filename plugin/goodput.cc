@@ -12,11 +12,6 @@ uint64_t take(uint64_t wanted, uint64_t* from) {
   return taken;
 }
 
-// In the order of kGoodputParts; the first one is no loss.
-constexpr const char* kLosses[] = {"",        "start-up", "restart", "checkpoint", "data",
-                                   "stalled", "tail",     "outside", "unknown"};
-static_assert(std::size(kLosses) == std::size(kGoodputParts));
-
 }  // namespace
 
 GoodputSums& GoodputSums::operator+=(const GoodputSums& other) {
@@ -50,7 +45,7 @@ GoodputSums goodput_of(const DeviceTraining& device) {
   sums.productive_ns = productive;
   sums.stalled_ns = stalled;
   sums.tail_ns = after;
-  (device.again ? sums.restart_ns : sums.start_up_ns) = before;
+  sums.start_up_ns = before;
   return sums;
 }
 
@@ -77,6 +72,18 @@ void add_outside(uint128 allocated_gpu_ns, GoodputSums* run) {
   if (allocated_gpu_ns > total) run->outside_ns += allocated_gpu_ns - total;
 }
 
+std::vector<const GoodputPart*> losses(const GoodputSums& sums) {
+  std::vector<const GoodputPart*> found;
+  for (const GoodputPart& part : kGoodputParts) {
+    if (part.loss[0] != '\0' && sums.*part.member > 0) found.push_back(&part);
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [&](const GoodputPart* left, const GoodputPart* right) {
+                     return sums.*left->member > sums.*right->member;
+                   });
+  return found;
+}
+
 Goodput goodput(const GoodputSums& sums) {
   const uint128 total = sums.total_ns();
   if (total == 0) return {-1, "no-time", ""};
@@ -85,11 +92,10 @@ Goodput goodput(const GoodputSums& sums) {
   Goodput result;
   result.fraction = static_cast<double>(sums.productive_ns) / static_cast<double>(total);
   uint128 largest = 0;
-  for (size_t i = 1; i < std::size(kGoodputParts); ++i) {
-    const uint128 loss = sums.*kGoodputParts[i].member;
-    if (loss <= largest) continue;
-    largest = loss;
-    result.largest_loss = kLosses[i];
+  for (const GoodputPart& part : kGoodputParts) {
+    if (part.loss[0] == '\0' || sums.*part.member <= largest) continue;
+    largest = sums.*part.member;
+    result.largest_loss = part.loss;
   }
   return result;
 }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <tuple>
 #include <type_traits>
+#include <unordered_map>
 
 // libslurm exports these for Slurm's own programs, sacct among them, and has no header for them.
 // With them times, states and the cluster's name mean here what they mean there.
@@ -163,7 +164,8 @@ std::string id_of(const slurmdb_job_rec_t& record) {
 bool earlier(const slurmdb_job_rec_t* left, const slurmdb_job_rec_t* right) {
   const auto key = [](const slurmdb_job_rec_t* record) {
     const uint32_t job = record->array_job_id != 0 ? record->array_job_id : record->jobid;
-    return std::tuple(job, record->array_task_id, record->start);
+    const bool waits = record->start == 0;  // for its next run
+    return std::tuple(job, record->array_task_id, waits, record->start);
   };
   return key(left) < key(right);
 }
@@ -190,6 +192,41 @@ Job job_of(const slurmdb_job_rec_t& record, const GpuCounter& gpus, Field field)
   // derived_es is what sacct calls Comment.
   job.comment = text_of(field == Field::kComment ? record.derived_es : record.admin_comment);
   return job;
+}
+
+bool still_runs(const slurmdb_job_rec_t& record) {
+  return record.start != 0 && record.end == 0;
+}
+
+// The controller's fields of jobs by their ids. Empty where it does not answer.
+std::unordered_map<uint32_t, std::string> live_fields(Field field) {
+  std::unordered_map<uint32_t, std::string> fields;
+  job_info_msg_t* message = nullptr;
+  if (slurm_load_jobs(0, &message, SHOW_ALL) != SLURM_SUCCESS) return fields;
+  for (uint32_t i = 0; i < message->record_count; ++i) {
+    const slurm_job_info_t& job = message->job_array[i];
+    fields[job.job_id] = text_of(field == Field::kComment ? job.comment : job.admin_comment);
+  }
+  slurm_free_job_info_msg(message);
+  return fields;
+}
+
+// Leaves the jobs whose last run is in one of the states.
+void keep_jobs_in(const std::vector<std::string>& state_numbers, std::vector<Job>* jobs) {
+  std::vector<std::string> names;
+  for (const std::string& number : state_numbers) {
+    names.push_back(text_of(slurm_job_state_string(static_cast<uint32_t>(std::stoul(number)))));
+  }
+  std::vector<Job> kept;
+  for (std::span<Job> rest(*jobs); !rest.empty();) {
+    const size_t runs = runs_at_front(rest);
+    if (std::find(names.begin(), names.end(), rest[runs - 1].state) != names.end()) {
+      std::move(rest.begin(), rest.begin() + static_cast<ptrdiff_t>(runs),
+                std::back_inserter(kept));
+    }
+    rest = rest.subspan(runs);
+  }
+  *jobs = std::move(kept);
 }
 
 }  // namespace
@@ -229,7 +266,7 @@ tl::expected<std::vector<Job>, HistoryError> read_jobs(const JobFilter& filter) 
   slurmdb_job_cond_t condition{};
   condition.db_flags = SLURMDB_JOB_FLAG_NOTSET;
   condition.flags = JOBCOND_FLAG_NO_STEP | JOBCOND_FLAG_NO_TRUNC;
-  if (filter.duplicates) condition.flags |= JOBCOND_FLAG_DUP;
+  if (filter.duplicates || filter.whole_jobs) condition.flags |= JOBCOND_FLAG_DUP;
   condition.usage_start = *from;
   condition.usage_end = *until;
   const auto restrict_to = [](const ListOwner& list) {
@@ -239,7 +276,7 @@ tl::expected<std::vector<Job>, HistoryError> read_jobs(const JobFilter& filter) 
   condition.userid_list = restrict_to(user_list);
   condition.acct_list = restrict_to(account_list);
   condition.partition_list = restrict_to(partition_list);
-  condition.state_list = restrict_to(state_list);
+  condition.state_list = filter.whole_jobs ? nullptr : restrict_to(state_list);
   condition.step_list = restrict_to(selected_list);
 
   const Connection connection;
@@ -261,6 +298,16 @@ tl::expected<std::vector<Job>, HistoryError> read_jobs(const JobFilter& filter) 
   for (const slurmdb_job_rec_t* record : ordered) {
     jobs.push_back(job_of(*record, gpus, filter.field));
   }
+  const bool here = clusters.front() == text_of(slurm_conf.cluster_name);
+  const auto runs = [](const slurmdb_job_rec_t* record) { return still_runs(*record); };
+  if (here && std::any_of(ordered.begin(), ordered.end(), runs)) {
+    const auto fields = live_fields(filter.field);
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      const auto live = fields.find(ordered[i]->jobid);
+      if (runs(ordered[i]) && live != fields.end()) jobs[i].comment = live->second;
+    }
+  }
+  if (filter.whole_jobs && !states->empty()) keep_jobs_in(*states, &jobs);
   return jobs;
 }
 

@@ -23,10 +23,12 @@ struct JobFilter {
   std::vector<std::string> users;  // names or uids
   std::vector<std::string> accounts;
   std::vector<std::string> partitions;
-  std::vector<std::string> states;  // as sacct writes them, long or short
+  std::vector<std::string> states;  // as sacct writes them, long or short; with whole_jobs those of
+                                    // a job's last run
   std::string from;         // sacct's forms; empty: 00:00 today, or ever when jobs are named
   std::string until;        // empty: now
   bool duplicates = false;  // also the earlier runs of requeued jobs
+  bool whole_jobs = false;  // the same, and a job that fits with all its runs in that time
   Field field = Field::kAdminComment;
 };
 
@@ -35,9 +37,10 @@ struct HistoryError {
   std::string what;
 };
 
-// In the order of job ids, array tasks and runs. Slurm's configuration is read on the first call;
-// where it finds none, libslurm ends the process with a message and exit code 1. Errors say what
-// does not exist or cannot be reached.
+// In the order of job ids, array tasks and runs. The field of a job that still runs is the
+// controller's, as far as that can be asked; the database gets it when the job ends. Slurm's
+// configuration is read on the first call; where it finds none, libslurm ends the process with a
+// message and exit code 1. Errors say what does not exist or cannot be reached.
 tl::expected<std::vector<Job>, HistoryError> read_jobs(const JobFilter& filter);
 
 }  // namespace mfu

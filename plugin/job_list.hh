@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <ctime>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -26,6 +27,10 @@ struct Job {
   uint64_t gpus = 0;    // allocated
   std::string comment;  // the whole field, anybody's text
 };
+
+// How many rows at the front are runs of one job. Rows are in the order of jobs and runs, and not
+// empty.
+size_t runs_at_front(std::span<const Job> rows);
 
 struct JobId {
   uint32_t job = 0;

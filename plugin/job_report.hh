@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
 
 #include "plugin/comment.hh"
 #include "plugin/job_list.hh"
@@ -22,6 +24,28 @@ struct FieldReading {
 // `field` must outlive the result.
 FieldReading read_field(std::string_view field);
 
+// The parts of a run's allocated GPU time. Without a line all of it is unknown; where a job step's
+// last word is missing, what the line does not cover.
+GoodputSums goodput_of_run(const Job& run, const std::optional<Comment>& line);
+
+// A job over all its runs.
+struct JobGoodput {
+  const Job* last = nullptr;  // its last run
+  Runs runs;                  // those that had an allocation
+  uint32_t told_runs = 0;     // how many there were by the lines: more than are here, if some lie
+                              // outside of the time asked for
+  uint32_t lines = 0;         // runs with a sound line of their own
+  std::string fault;  // why the last run without a line has none; empty: there is no such run
+  uint128 allocated_ns = 0;  // GPUs x elapsed time
+  GoodputSums parts;
+  Comment together;  // its sums are those of all lines
+
+  Goodput goodput() const { return mfu::goodput(parts); }
+};
+// `runs`: rows of one job, in the order of the runs. A line that is not of a later run than the
+// line before it is that one, which Slurm hands on to a run that writes none: it counts as no line.
+JobGoodput goodput_of_runs(std::span<const Job> runs);
+
 // Of many jobs. Times are those of the allocations in the accounting database.
 struct Totals {
   uint64_t jobs = 0;
@@ -30,22 +54,91 @@ struct Totals {
   uint128 gpu_seconds_without_mfu = 0;  // of the jobs whose MFU is n/a
   uint128 model_flops = 0;              // of the jobs with an MFU
   uint128 capacity_flop = 0;
+  uint128 energy_j = 0;
+  uint128 energy_ms = 0;  // GPU time that energy_j is known for
+  GoodputSums parts;
 
-  void add(const Job& job, const std::optional<Comment>& line);
+  // `shown`: figures() of the line.
+  void add(const Job& job, const std::optional<Comment>& line, const Figures& shown);
   // Weighted by GPU time and peak; negative when no job has an MFU.
   double mfu() const;
 };
 
-struct TableStyle {
-  bool bars = false;  // cells with '|' between, nothing cut off, no totals
-  bool bare = false;  // neither header nor totals
+struct GoodputTotals {
+  uint64_t jobs = 0;
+  uint64_t jobs_with_goodput = 0;
+  uint64_t runs = 0;
+  uint128 allocated_ns = 0;
+  uint128 queued_ns = 0;  // between runs; wall time, not GPU time
+  GoodputSums parts;
+
+  void add(const JobGoodput& job);
 };
 
-// Everybody's text is shown without control bytes, cut to its column's width with a '+'.
-void write_table(std::ostream& out, std::span<const Job> jobs, TableStyle style);
+enum class Subject : uint8_t {
+  kRows,     // a row, as Slurm's accounting has them
+  kGoodput,  // a job over all its runs
+};
+
+// What a row's columns are made of.
+struct JobRow {
+  const Job& job;
+  const FieldReading& reading;
+  const Comment& line;  // an empty one where there is none
+  Figures shown;
+  Sums total;
+};
+
+enum class Shown : uint8_t {
+  kAlways,
+  kFilled,  // left out where no row fills it: a terminal is narrow
+  kAsked,   // by --format only
+};
+template <typename Row>
+struct Column {
+  std::string_view title;
+  bool right;     // numbers
+  size_t widest;  // text beyond is cut off; 0: never
+  Shown shown;
+  std::string_view meaning;
+  std::string (*cell)(const Row&);
+};
+// By Subject. What is not known is "-".
+std::span<const Column<JobRow>> row_columns();
+std::span<const Column<JobGoodput>> goodput_columns();
+
+// A column that was asked for: its place in the columns of the subject, and its width.
+struct ChosenColumn {
+  size_t place = 0;
+  size_t widest = 0;
+  bool operator==(const ChosenColumn&) const = default;
+};
+// "jobid,mfu,name%30": titles in either case; "%30": cut off beyond 30 bytes. The error names the
+// column that there is not, and those that there are.
+tl::expected<std::vector<ChosenColumn>, std::string> parse_columns(std::string_view text,
+                                                                   Subject subject);
+// Titles and meanings, a column a line.
+void write_columns(std::ostream& out, Subject subject);
+
+struct TableStyle {
+  Subject subject = Subject::kRows;
+  bool bars = false;                  // cells with '|' between, nothing cut off, no totals
+  bool bare = false;                  // neither header nor totals
+  std::vector<ChosenColumn> columns;  // these, filled or not; empty: the usual ones
+};
+
+// `jobs`: in the order of jobs and runs. Everybody's text is shown without control bytes, cut to
+// its column's width with a '+'.
+void write_table(std::ostream& out, std::span<const Job> jobs, const TableStyle& style);
 
 // One object; a job a line. `field` names the accounting field that was read.
-void write_json(std::ostream& out, std::span<const Job> jobs, std::string_view field);
+void write_json(std::ostream& out, std::span<const Job> jobs, std::string_view field,
+                Subject subject = Subject::kRows);
+
+// Every digit.
+std::string decimal(uint128 number);
+// "1-02:03:04", as sacct.
+std::string duration_text(uint128 seconds);
 
 }  // namespace mfu
 

@@ -139,7 +139,7 @@ void inject(spank_t spank, const StepPlan& plan) {
   set_if(plan.site.cupti, kCuptiVariable);
   set_if(plan.user.keep, kKeepVariable);
   set_if(plan.user.sensors ? "" : "off", kSensorsVariable);
-  set_if(plan.user.count ? "" : "off", kCountVariable);
+  set_if(wants_count(plan.site, plan.user) ? "" : "off", kCountVariable);
   set_if(plan.user.step_kernel, kStepKernelVariable);
   set_if(plan.user.step_range, kStepRangeVariable);
   // One library each: the user's own stays.

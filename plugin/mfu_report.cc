@@ -33,11 +33,17 @@ options::options_description described_options() {
   options::options_description how("Output");
   how.add_options()  //
       ("field", options::value<std::string>()->default_value("admin_comment"),
-       "where the lines are: admin_comment or comment")          //
-      ("json", "one JSON object, a job a line")                  //
-      ("parsable,P", "cells with '|' between, nothing cut off")  //
-      ("no-header,n", "neither header nor totals")               //
-      ("help,h", "this text")                                    //
+       "where the lines are: admin_comment or comment")  //
+      ("goodput",
+       "a job a line over all its runs: what its allocated GPU time went into (implies "
+       "--duplicates)")  //
+      ("format,o", options::value<Words>(),
+       "these columns, e.g. jobid,mfu,hfu,power or name%30 (cut off beyond 30 bytes)")  //
+      ("helpformat,e", "the columns that there are")                                    //
+      ("json", "one JSON object, a job a line")                                         //
+      ("parsable,P", "cells with '|' between, nothing cut off")                         //
+      ("no-header,n", "neither header nor totals")                                      //
+      ("help,h", "this text")                                                           //
       ("version,V", "the version");
   which.add(how);
   return which;
@@ -59,6 +65,10 @@ Words words(const options::variables_map& given, const char* name) {
 
 std::string word(const options::variables_map& given, const char* name) {
   return given.count(name) == 0 ? "" : given[name].as<std::string>();
+}
+
+mfu::Subject subject_of(const options::variables_map& given) {
+  return given.count("goodput") != 0 ? mfu::Subject::kGoodput : mfu::Subject::kRows;
 }
 
 int usage_error(const std::string& what) {
@@ -83,6 +93,7 @@ tl::expected<mfu::JobFilter, std::string> filter_of(const options::variables_map
   filter.until = word(given, "endtime");
   filter.cluster = word(given, "cluster");
   filter.duplicates = given.count("duplicates") != 0;
+  filter.whole_jobs = subject_of(given) == mfu::Subject::kGoodput;
   const bool all = given.count("all-users") != 0 || !filter.jobs.empty() ||
                    !filter.accounts.empty() || geteuid() == 0;
   if (filter.users.empty() && !all) filter.users = {std::to_string(geteuid())};
@@ -94,7 +105,24 @@ tl::expected<mfu::JobFilter, std::string> filter_of(const options::variables_map
   return filter;
 }
 
-int report(const options::variables_map& given, const mfu::JobFilter& filter) {
+tl::expected<mfu::TableStyle, std::string> style_of(const options::variables_map& given) {
+  mfu::TableStyle style;
+  style.subject = subject_of(given);
+  style.bars = given.count("parsable") != 0;
+  style.bare = given.count("no-header") != 0;
+  if (given.count("format") == 0) return style;
+  if (given.count("json") != 0)
+    return tl::make_unexpected("--format is for tables, not for --json");
+  for (const std::string& text : given["format"].as<Words>()) {
+    const auto columns = mfu::parse_columns(text, style.subject);
+    if (!columns) return tl::make_unexpected("--format: " + columns.error());
+    style.columns.insert(style.columns.end(), columns->begin(), columns->end());
+  }
+  return style;
+}
+
+int report(const options::variables_map& given, const mfu::JobFilter& filter,
+           const mfu::TableStyle& style) {
   const auto jobs = mfu::read_jobs(filter);
   if (!jobs) {
     if (jobs.error().in_filter) return usage_error(jobs.error().what);
@@ -102,11 +130,9 @@ int report(const options::variables_map& given, const mfu::JobFilter& filter) {
     return kNothing;
   }
   if (given.count("json") != 0) {
-    mfu::write_json(std::cout, *jobs, word(given, "field"));
+    mfu::write_json(std::cout, *jobs, word(given, "field"), style.subject);
   } else if (!jobs->empty()) {
-    const bool bars = given.count("parsable") != 0;
-    const bool bare = given.count("no-header") != 0;
-    mfu::write_table(std::cout, *jobs, {.bars = bars, .bare = bare});
+    mfu::write_table(std::cout, *jobs, style);
   }
   std::cout.flush();
   if (!std::cout) {
@@ -138,9 +164,15 @@ int run(int argc, char** argv) {
     std::cout << "mfu-report " MFU_VERSION "\n";
     return 0;
   }
+  if (given.count("helpformat") != 0) {
+    mfu::write_columns(std::cout, subject_of(given));
+    return 0;
+  }
   const auto filter = filter_of(given);
   if (!filter) return usage_error(filter.error());
-  return report(given, *filter);
+  const auto style = style_of(given);
+  if (!style) return usage_error(style.error());
+  return report(given, *filter, *style);
 }
 
 }  // namespace

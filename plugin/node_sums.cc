@@ -1,34 +1,15 @@
 #include "plugin/node_sums.hh"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <map>
-#include <utility>
-#include <vector>
 
 #include "plugin/bounded_sum.hh"
+#include "plugin/node_flops.hh"
+#include "plugin/node_records.hh"
+#include "plugin/node_sensors.hh"
 
 namespace mfu {
 namespace {
-
-// The profiler publishes every second: what a process did after its last word is at most this.
-constexpr uint64_t kTurnNs = 1'000'000'000;
-
-using DeviceKey = std::array<uint8_t, 24>;
-
-// The UUID; where the driver had not told it yet, the process's own ordinal stands in.
-DeviceKey device_key(const Record& record) {
-  DeviceKey key{};
-  if ((record.flags & kDeviceKnown) != 0) {
-    std::memcpy(key.data(), record.uuid, sizeof(record.uuid));
-  } else {
-    key[16] = 1;
-    std::memcpy(key.data(), &record.pid, sizeof(record.pid));
-    std::memcpy(key.data() + 4, &record.device, sizeof(record.device));
-  }
-  return key;
-}
 
 bool overlap(const Record& a, const Record& b) {
   return a.pid != b.pid && a.time.span_start_ns < b.time.span_end_ns &&
@@ -37,12 +18,6 @@ bool overlap(const Record& a, const Record& b) {
 
 uint64_t kept_out(const Record& record) {
   return record.zero_times + record.reversed + record.implausible + record.late;
-}
-
-// Two programs that one process executed one after the other have the same pid.
-using ProcessKey = std::pair<uint32_t, uint64_t>;
-ProcessKey process_key(const Record& record) {
-  return {record.pid, record.started_ns};
 }
 
 // Time of the device that the process's record does not cover.
@@ -54,7 +29,7 @@ uint64_t lost_ns(const Record& record, const Record& process, uint64_t end_ns) {
   if ((process.flags & kFinished) == 0 && end_ns > process.published_ns) {
     uint64_t tail = end_ns - process.published_ns;
     bool cut = (process.flags & (kFlushFailed | kInCupti)) != 0;
-    lost += cut ? tail : std::min(tail, kTurnNs);
+    lost += cut ? tail : std::min(tail, kRecordTurnNs);
   }
   // Records whose times are unusable stand for their share of the records.
   uint64_t bad = record.zero_times + record.reversed + record.implausible;
@@ -66,8 +41,9 @@ uint64_t lost_ns(const Record& record, const Record& process, uint64_t end_ns) {
   return lost;
 }
 
-void add_device(std::span<const Record* const> records, uint64_t end_ns,
-                const std::map<ProcessKey, const Record*>& processes, NodeSums* sums) {
+// True when its time is attributed.
+bool add_device(const NodeRecords& node, std::span<const Record* const> records, uint64_t end_ns,
+                NodeSums* sums) {
   ++sums->devices;
   uint64_t start = UINT64_MAX;
   uint64_t end = 0;
@@ -92,7 +68,7 @@ void add_device(std::span<const Record* const> records, uint64_t end_ns,
   if (!observed) {
     // Its GPU time is not attributed, so what was seen of it must not stand in the attributed sums.
     ++sums->unattributed_devices;
-    return;
+    return false;
   }
   uint64_t compute = 0;
   uint64_t exposed_communication = 0;
@@ -101,9 +77,7 @@ void add_device(std::span<const Record* const> records, uint64_t end_ns,
   uint64_t busy = 0;
   uint64_t busiest = 0;  // of the processes
   for (const Record* record : records) {
-    auto process = processes.find(process_key(*record));
-    const Record& primary = process != processes.end() ? *process->second : *record;
-    add_bounded(&sums->lost_ns, lost_ns(*record, primary, end_ns));
+    add_bounded(&sums->lost_ns, lost_ns(*record, node.process_of(*record), end_ns));
     add_bounded(&compute, record->time.compute_ns());
     add_bounded(&exposed_communication, record->time.exposed_communication_ns());
     add_bounded(&overlapped_communication, record->time.overlapped_communication_ns());
@@ -124,14 +98,30 @@ void add_device(std::span<const Record* const> records, uint64_t end_ns,
   add_bounded(&sums->exposed_communication_ns, exposed_communication);
   add_bounded(&sums->overlapped_communication_ns, std::min(overlapped_communication, compute));
   add_bounded(&sums->exposed_memory_ns, exposed_memory);
+  return true;
 }
 
-// Kernels that were not seen may have been a step's. Ranges do not come from CUPTI.
-FoundSteps steps_of(const Record& record, const Record& process) {
-  const StepEstimate& steps = record.steps;
-  const bool whole = process.state == State::kOk && process.dropped == 0 && process.lost_ns == 0;
-  if (steps.source != StepSource::kNvtx && !whole) return {};
+FoundSteps found_steps(const StepEstimate& steps) {
   return {static_cast<uint32_t>(steps.source), 1, steps.count, steps.count, steps.period_ns};
+}
+
+// Of the records of all its processes: some may not know the device yet, and a process with a
+// partition of its SMs sees no more than these.
+void add_identity(std::span<const Record* const> records, NodeSums* sums) {
+  uint32_t sm_count = 0;
+  uint32_t capability = 0;
+  for (const Record* record : records) {
+    if (record->sm_count <= kMostSms) sm_count = std::max(sm_count, record->sm_count);
+    if (record->compute_capability > kMostCapability) continue;
+    capability = std::max(capability, record->compute_capability);
+  }
+  const auto add = [sums](uint32_t value, uint32_t* known) {
+    if (value == 0) return;
+    if (*known != 0 && *known != value) sums->mixed_devices = 1;
+    *known = value;
+  };
+  add(sm_count, &sums->sm_count);
+  add(capability, &sums->compute_capability);
 }
 
 }  // namespace
@@ -150,15 +140,13 @@ void FoundSteps::add(const FoundSteps& other) {
   devices += std::min(other.devices, UINT32_MAX - devices);
 }
 
-CollectiveSpreads add_records(std::span<const Record> records, uint64_t end_ns, NodeSums* sums) {
-  std::map<ProcessKey, const Record*> processes;  // its primary record
-  std::map<DeviceKey, std::vector<const Record*>> devices;
+CollectiveSpreads add_records(std::span<const Record> records, uint64_t begin_ns, uint64_t end_ns,
+                              NodeSums* sums) {
   for (const Record& record : records) {
     if ((record.flags & kPrimary) != 0) {
       ++sums->processes;
       sums->cut_off_processes += (record.flags & kFinished) == 0 ? 1 : 0;
       add_bounded(&sums->dropped, record.dropped);
-      processes[process_key(record)] = &record;
     }
     if (record.state > sums->state) {
       sums->state = record.state;
@@ -176,52 +164,23 @@ CollectiveSpreads add_records(std::span<const Record> records, uint64_t end_ns, 
         sums->mixed_devices = 1;
       }
     }
-    // The driver named no device and nothing ran: a helper that may see none.
-    const bool no_device = (record.flags & kDeviceKnown) == 0 && record.time.span_end_ns == 0 &&
-                           record.state == State::kOk;
-    if (!no_device) devices[device_key(record)].push_back(&record);
   }
-  for (const auto& [key, on_device] : devices) add_device(on_device, end_ns, processes, sums);
+  NodeRecords node(records);
+  for (auto& [key, device] : node.devices) {
+    add_identity(device.records, sums);
+    device.attributed = add_device(node, device.records, end_ns, sums);
+  }
+  add_flops(node, sums);
+  add_storage(node, sums);
+  add_sensors(node, sums);
+  add_goodput(node, begin_ns, end_ns, sums);
   CollectiveSpreads spreads;
   for (const Record& record : records) {
-    auto found = processes.find(process_key(record));
-    const Record& process = found != processes.end() ? *found->second : record;
+    const Record& process = node.process_of(record);
     spreads.add(record, process);
-    sums->steps.add(steps_of(record, process));
+    sums->steps.add(found_steps(whole_steps(record, process)));
   }
   return spreads;
-}
-
-const char* node_sums_fault(const NodeSums& sums, uint32_t job, uint32_t step, uint32_t nodes) {
-  if (sums.magic != NodeSums::kMagic) return "not a node's sums";
-  if (sums.version != NodeSums::kVersion || sums.size != sizeof(NodeSums)) return "another version";
-  if (sums.job != job || sums.step != step) return "another job step";
-  if (sums.node_id >= nodes) return "no node of this step";
-  if (static_cast<uint32_t>(sums.state) >= kStates) return "state";
-  if (static_cast<uint32_t>(sums.cupti_call) >= kCuptiCalls) return "cupti_call";
-  if (sums.last > 1 || sums.mixed_devices > 1) return "flag";
-  if (std::max({sums.gpus, sums.processes, sums.devices}) > kMostRecords) return "count";
-  if (sums.unattributed_devices > sums.devices) return "unattributed devices";
-  if (std::memchr(sums.device_name, '\0', sizeof(sums.device_name)) == nullptr) {
-    return "device_name";
-  }
-  for (char c : sums.device_name) {
-    if (c == '\0') break;
-    if (c < 0x20 || c > 0x7e) return "device_name";
-  }
-  for (uint64_t value : {sums.span_ns, sums.compute_ns, sums.exposed_communication_ns,
-                         sums.overlapped_communication_ns, sums.exposed_memory_ns, sums.lost_ns}) {
-    if (value > kMostSum) return "sum";
-  }
-  for (uint64_t value : sums.gemm_ns) {
-    if (value > kMostSum) return "gemm_ns";
-  }
-  const FoundSteps& steps = sums.steps;
-  if (steps.source > static_cast<uint32_t>(StepSource::kNvtx) || steps.fewest > steps.most ||
-      steps.most > kMostSum || steps.period_ns > kMostSum) {
-    return "steps";
-  }
-  return nullptr;
 }
 
 }  // namespace mfu

@@ -30,6 +30,12 @@ struct FoundSteps {
   bool known() const { return source != 0 && most - fewest <= std::max<uint64_t>(1, most / 100); }
 };
 
+// The profiler publishes every second: what a process did after its last word is at most this.
+inline constexpr uint64_t kRecordTurnNs = 1'000'000'000;
+
+inline constexpr uint32_t kMostSms = 4096;  // of a device, beyond any
+inline constexpr uint32_t kMostCapability = 999;
+
 struct NodeSums {
   uint64_t magic = kMagic;
   uint32_t version = kVersion;
@@ -57,6 +63,8 @@ struct NodeSums {
   uint32_t broken_records = 0;     // files that are no sound record
   uint32_t cut_off_processes = 0;  // ended, or still run, without a last word
   char device_name[96] = {};
+  uint32_t sm_count = 0;            // of a device; 0: unknown
+  uint32_t compute_capability = 0;  // 10 * major + minor
 
   uint64_t span_ns = 0;
   uint64_t compute_ns = 0;
@@ -69,17 +77,53 @@ struct NodeSums {
   FoundSteps steps;
   uint64_t kept_out = 0;  // records with zero, reversed, impossible or late times
 
+  // Counted FLOPs, of the attributed devices. A process counts when it called cuBLAS through us or
+  // ran attention kernels that tell their FLOPs, and all devices it computed on are attributed.
+  uint32_t counted_devices = 0;    // such a process computed on it
+  uint32_t uncounted_devices = 0;  // others alone did
+  uint64_t kernel_ns = 0;          // of all compute kernels
+  uint64_t counted_ns = 0;         // the part of it that executed FLOPs are known of
+  uint64_t uncounted_ns = 0;  // ... that multiplies by the kernels' names, and nobody counts it
+  FlopSum gemm_flops[kPrecisions] = {};  // executed
+  FlopSum attention_flops;
+  FlopSum inferred_flops;                     // of the model, attention included
+  Inference inference = Inference::kNothing;  // the worst of the processes that count
+
+  uint32_t storage_failures = 0;  // processes whose counters could not be read
+  uint64_t read_bytes = 0;        // of all others
+  uint64_t written_bytes = 0;
+
+  // Sensors, over devices: of each the process that knows most, and those of other times.
+  uint64_t energy_mj = 0;
+  uint64_t energy_ns = 0;
+  uint64_t sm_cycles = 0;
+  uint64_t clock_ns = 0;
+  uint64_t tensor_active_ns = 0;
+  uint64_t tensor_ns = 0;
+  uint64_t reason_ns[kClockReasons] = {};
+  uint64_t reasons_ns = 0;
+  uint64_t clock_limit_mhz = 0;  // the highest that a device offers; 0: unknown
+
+  // Goodput's parts of the devices' time since the step began (goodput.hh); unknown is the rest.
+  uint64_t productive_ns = 0;
+  uint64_t start_up_ns = 0;
+  uint64_t writing_ns = 0;
+  uint64_t reading_ns = 0;
+  uint64_t stalled_ns = 0;
+  uint64_t tail_ns = 0;
+
   static constexpr uint64_t kMagic = 0x314d5553'55464d00;  // "\0MFUSUM1"
   static constexpr uint32_t kVersion = 1;
 };
 static_assert(std::is_trivially_copyable_v<NodeSums>);
 static_assert(std::has_unique_object_representations_v<NodeSums>, "padding would leak memory");
 
-// Sums sound records (record_fault() has passed them). `end_ns`: the step's end on this node, or
-// now. Every sum stays below 2^63 for up to kMostRecords records. Returns what can be said of
-// waiting, which is for the last word only.
+// Sums sound records (record_fault() has passed them). `begin_ns`: the step's begin on this node.
+// `end_ns`: its end there, or now. Every sum stays below 2^63 for up to kMostRecords records.
+// Returns what can be said of waiting, which is for the last word only.
 inline constexpr size_t kMostRecords = 4096;
-CollectiveSpreads add_records(std::span<const Record> records, uint64_t end_ns, NodeSums* sums);
+CollectiveSpreads add_records(std::span<const Record> records, uint64_t begin_ns, uint64_t end_ns,
+                              NodeSums* sums);
 
 // Why a peer's bytes are not to be believed, or nullptr.
 const char* node_sums_fault(const NodeSums& sums, uint32_t job, uint32_t step, uint32_t nodes);

@@ -18,7 +18,8 @@ constexpr size_t kLongestName = 128;
 constexpr size_t kLongestPath = 512;  // what one plugstack argument may reasonably hold
 
 constexpr char kSiteKeys[] =
-    "inject, field, update, spool, budget, ports, profiler, collector, cupti, munge, log";
+    "inject, field, update, spool, budget, ports, profiler, collector, cupti, munge, log, peaks, "
+    "estimate, count";
 constexpr char kUserKeys[] =
     "flops, flops-per-step, model, batch, seq, steps, precision, step-kernel, step-range, keep, "
     "nvtx, nccl, count, sensors";
@@ -114,12 +115,18 @@ std::string set_site_option(std::string_view key, std::string_view value, SiteOp
   if (key == "ports") {
     return parse_ports(value, options) ? "" : "must be FIRST-LAST, from 1024 to 65535";
   }
+  if (key == "estimate" || key == "count") {
+    return parse_switch(value, key == "count" ? &options->count : &options->estimate)
+               ? ""
+               : "must be on or off";
+  }
   std::string* path = key == "spool"       ? &options->spool
                       : key == "profiler"  ? &options->profiler
                       : key == "collector" ? &options->collector
                       : key == "cupti"     ? &options->cupti
                       : key == "munge"     ? &options->munge
                       : key == "log"       ? &options->log
+                      : key == "peaks"     ? &options->peaks
                                            : nullptr;
   if (path == nullptr) return std::string("unknown key; the keys are ") + kSiteKeys;
   return parse_path(value, path) ? "" : "must be an absolute path of at most 512 bytes";
@@ -184,11 +191,14 @@ std::string set_user_option(std::string_view key, std::string_view value, UserOp
                ? ""
                : quoted(value) + " is not an absolute path of at most 512 bytes";
   }
-  if (key == "nvtx" || key == "nccl" || key == "count" || key == "sensors") {
-    bool* on = key == "nvtx"    ? &options->nvtx
-               : key == "nccl"  ? &options->nccl
-               : key == "count" ? &options->count
-                                : &options->sensors;
+  if (key == "count") {
+    bool on = false;
+    if (!parse_switch(value, &on)) return "must be on or off";
+    options->count = on;
+    return "";
+  }
+  if (key == "nvtx" || key == "nccl" || key == "sensors") {
+    bool* on = key == "nvtx" ? &options->nvtx : key == "nccl" ? &options->nccl : &options->sensors;
     return parse_switch(value, on) ? "" : "must be on or off";
   }
   if (key == "model") {
@@ -313,6 +323,10 @@ tl::expected<UserOptions, std::string> parse_user_options(const char* text) {
 bool wants_profile(const SiteOptions& site, const UserOptions& user) {
   if (site.inject == Inject::kOff || user.wish == UserOptions::Wish::kOff) return false;
   return site.inject == Inject::kGpu || user.wish == UserOptions::Wish::kOn;
+}
+
+bool wants_count(const SiteOptions& site, const UserOptions& user) {
+  return user.count.value_or(site.count);
 }
 
 }  // namespace mfu

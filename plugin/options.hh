@@ -2,15 +2,15 @@
 //
 //   plugstack: optional spank_mfu.so inject=gpu|ask|off field=admin_comment|comment update=SECONDS
 //              spool=DIR budget=PERCENT ports=FIRST-LAST profiler=PATH collector=PATH cupti=PATH
-//              munge=SOCKET log=PATH
+//              munge=SOCKET log=PATH peaks=FILE estimate=on|off count=on|off
 //   user:      --mfu-profile[=on|off|key=value,...]
 //              keys: flops, flops-per-step, model, batch, seq, steps, precision, step-kernel,
-//              step-range, keep, nvtx, nccl, count,
-//              sensors
+//              step-range, keep, nvtx, nccl, count, sensors
 #ifndef MFU_PLUGIN_OPTIONS_HH_
 #define MFU_PLUGIN_OPTIONS_HH_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,6 +41,9 @@ struct SiteOptions {
   std::string cupti;      // libcupti for processes that have none; empty: search
   std::string munge;      // munged's socket; empty: libmunge's default
   std::string log;        // where collectors report trouble; empty: syslog
+  std::string peaks;      // peaks of further devices (profiler/peak_additions.hh); empty: none
+  bool estimate = false;  // estimated peaks for devices that nobody states one for
+  bool count = true;      // count the FLOPs of cuBLAS calls, where the user does not say
 };
 
 // An unknown or broken argument is an error that names it ("plugstack argument 'update=x': ...").
@@ -59,13 +62,13 @@ struct UserOptions {
   uint64_t seq = 0;    // tokens of a sequence
   Precision precision = Precision::kUnknown;
   // How training steps are told apart, where that is not left to their periodicity.
-  std::string step_kernel;  // a part of the name of a kernel that runs once a step
-  std::string step_range;   // the name of the NVTX range around a step; implies nvtx
-  bool nvtx = false;        // take NVTX's injection slot, to see ranges
-  bool nccl = false;        // take NCCL's profiler slot, to see bytes and communicators
-  bool count = false;       // count the FLOPs of cuBLAS calls
-  bool sensors = true;      // read NVML's: power, clocks, temperature
-  std::string keep;         // folder of the user's for the records after the step; empty: none
+  std::string step_kernel;    // a part of the name of a kernel that runs once a step
+  std::string step_range;     // the name of the NVTX range around a step; implies nvtx
+  bool nvtx = false;          // take NVTX's injection slot, to see ranges
+  bool nccl = false;          // take NCCL's profiler slot, to see bytes and communicators
+  std::optional<bool> count;  // count the FLOPs of cuBLAS calls; else as the site says
+  bool sensors = true;        // read NVML's: power, clocks, temperature
+  std::string keep;           // folder of the user's for the records after the step; empty: none
 
   // flops, or flops_per_step * steps; 0 when not declared.
   unsigned __int128 declared_flops() const;
@@ -90,6 +93,8 @@ extern const char kUserOptionHelp[];
 
 // Whether a step with GPUs is to be profiled.
 bool wants_profile(const SiteOptions& site, const UserOptions& user);
+// Whether its calls of cuBLAS are to be counted.
+bool wants_count(const SiteOptions& site, const UserOptions& user);
 
 }  // namespace mfu
 

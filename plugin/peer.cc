@@ -18,7 +18,7 @@
 namespace mfu::peer {
 namespace {
 
-// A credential with a node's message is below 12 KB; longer frames are not ours.
+// A credential with a node's message is below 13 KB; longer frames are not ours.
 constexpr uint32_t kMaxFrame = 16384;
 constexpr size_t kMaxConnections = 512;
 constexpr int kFrameDeadlineMs = 3000;

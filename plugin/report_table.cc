@@ -1,39 +1,25 @@
-// mfu-report's table.
+// mfu-report's tables.
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstdio>
 #include <ostream>
-#include <vector>
 
 #include "plugin/job_report.hh"
 
 namespace mfu {
 namespace {
 
-struct Column {
-  std::string_view title;
-  bool right;         // numbers
-  size_t widest;      // text beyond is cut off; 0: never
-  bool rare = false;  // left out where no job fills it: a terminal is narrow
-};
-constexpr Column kColumns[] = {
-    {"JOBID", true, 0},       {"NAME", false, 16},  {"USER", false, 12},    {"ACCOUNT", false, 12},
-    {"PARTITION", false, 12}, {"STATE", false, 13}, {"ELAPSED", true, 0},   {"NODES", true, 0},
-    {"GPUS", true, 0},        {"MFU", true, 0},     {"HFU", true, 0, true}, {"COMPUTE", true, 0},
-    {"COMM", true, 0},        {"MEM", true, 0},     {"IDLE", true, 0},      {"COVER", true, 0},
-    {"WHY", false, 0, true},
-};
-constexpr size_t kColumnCount = std::size(kColumns);
-using Row = std::array<std::string, kColumnCount>;
+// Calls visit with the columns of the subject.
+template <typename Visit>
+auto with_columns(Subject subject, Visit visit) {
+  return subject == Subject::kRows ? visit(row_columns()) : visit(goodput_columns());
+}
 
-// A byte that takes one column on every terminal, and that is no delimiter of ours.
-std::string printable(std::string_view text) {
-  std::string result(text.empty() ? "-" : text);
-  std::replace_if(
-      result.begin(), result.end(),
-      [](char byte) { return byte < ' ' || byte > '~' || byte == '|'; }, '?');
-  return result;
+bool same_title(std::string_view left, std::string_view right) {
+  const auto upper = [](char byte) {
+    return byte >= 'a' && byte <= 'z' ? static_cast<char>(byte - 'a' + 'A') : byte;
+  };
+  return std::equal(left.begin(), left.end(), right.begin(), right.end(),
+                    [&](char a, char b) { return upper(a) == upper(b); });
 }
 
 std::string cut(std::string text, size_t widest) {
@@ -42,79 +28,12 @@ std::string cut(std::string text, size_t widest) {
   return text + '+';
 }
 
-// "1-02:03:04", as sacct.
-std::string elapsed_text(uint64_t seconds) {
-  char text[64];
-  const unsigned long long days = seconds / 86400;
-  const int hours = static_cast<int>(seconds / 3600 % 24);
-  const int minutes = static_cast<int>(seconds / 60 % 60);
-  const int rest = static_cast<int>(seconds % 60);
-  if (days > 0) {
-    std::snprintf(text, sizeof(text), "%llu-%02d:%02d:%02d", days, hours, minutes, rest);
-  } else {
-    std::snprintf(text, sizeof(text), "%02d:%02d:%02d", hours, minutes, rest);
-  }
-  return text;
-}
-
-std::string figure(double fraction) {
-  return fraction < 0 ? "-" : percent_text(fraction);
-}
-
-// "no-flops; time: denied; partial: node-lost; interim"
-std::string why_text(const Job& job, const Comment& line) {
-  std::string why = why_no_mfu(line);
-  const std::string why_time = why_no_time(line);
-  const auto add = [&](std::string_view what, std::string_view reason) {
-    if (reason.empty()) return;
-    if (!why.empty()) why += "; ";
-    why.append(what).append(reason);
-  };
-  if (why_time != why) add("time: ", why_time);
-  add("partial: ", line.partial);
-  // A step whose last word is missing: killed with its node, or it is still running.
-  if (line.running()) add("", job.end == 0 ? "running" : "interim");
-  return why;
-}
-
-Row row_of(const Job& job, const FieldReading& reading) {
-  Row row;
-  row.fill("-");
-  row[0] = printable(job.id);
-  row[1] = printable(job.name);
-  row[2] = printable(job.user);
-  row[3] = printable(job.account);
-  row[4] = printable(job.partition);
-  row[5] = printable(job.state);
-  row[6] = elapsed_text(job.elapsed_seconds);
-  row[7] = std::to_string(job.nodes);
-  row[8] = std::to_string(job.gpus);
-  row[16] = reading.fault;
-  if (!reading.line) return row;
-  const Figures shown = figures(*reading.line);
-  row[9] = figure(shown.mfu) + (shown.mfu > 1 ? "!" : "");
-  row[11] = figure(shown.compute);
-  if (shown.exposed_communication >= 0) {
-    row[12] = percent_text(shown.exposed_communication) + "+" +
-              percent_text(shown.overlapped_communication);
-  }
-  row[13] = figure(shown.exposed_memory);
-  row[14] = figure(shown.idle);
-  if (shown.flops_coverage >= 0) {
-    row[15] = coverage_text(shown.flops_coverage) + "/" + coverage_text(shown.observed_coverage);
-  }
-  row[16] = why_text(job, *reading.line);
-  return row;
-}
-
 // Cells of a million rows as one text a row: a byte of the cell's size before each cell.
 class PackedRow {
  public:
-  explicit PackedRow(const Row& row) {
-    for (const std::string& cell : row) {
-      bytes_ += static_cast<char>(std::min<size_t>(cell.size(), 255));
-      bytes_.append(cell, 0, 255);
-    }
+  void add(std::string_view cell) {
+    bytes_ += static_cast<char>(std::min<size_t>(cell.size(), 255));
+    bytes_.append(cell, 0, 255);
   }
 
   template <typename Visit>
@@ -131,33 +50,93 @@ class PackedRow {
   std::string bytes_;
 };
 
-// A column of width 0 is left out.
-void write_row(std::ostream& out, const PackedRow& row,
-               const std::array<size_t, kColumnCount>& widths) {
-  std::string text;
-  row.each_cell([&](size_t column, std::string_view cell) {
-    if (widths[column] == 0) return;
-    if (column > 0) text += "  ";
-    const size_t blanks = widths[column] - cell.size();
-    if (kColumns[column].right) text.append(blanks, ' ');
-    text += cell;
-    if (!kColumns[column].right) text.append(blanks, ' ');
-  });
-  text.erase(text.find_last_not_of(' ') + 1);
-  out << text << '\n';
-}
+// The chosen columns of a table, and its rows: all of them are kept where columns are aligned.
+template <typename Row>
+class Table {
+ public:
+  Table(std::ostream& out, const TableStyle& style, std::span<const Column<Row>> columns,
+        size_t rows)
+      : out_(out), style_(style) {
+    for (size_t place = 0; place < columns.size() && style.columns.empty(); ++place) {
+      if (columns[place].shown != Shown::kAsked) chosen_.push_back({columns[place]});
+    }
+    for (const ChosenColumn& column : style.columns) {
+      chosen_.push_back({columns[column.place]});
+      chosen_.back().widest = column.widest;
+      chosen_.back().shown = Shown::kAlways;
+    }
+    widths_.resize(chosen_.size());
+    filled_.resize(chosen_.size());
+    if (!style.bars) rows_.reserve(rows + 1);
+    if (!style.bare) write([](const Column<Row>& column) { return std::string(column.title); });
+    filled_.assign(chosen_.size(), false);
+  }
 
-void write_bars(std::ostream& out, const Row& row) {
-  std::string text;
-  for (const std::string& cell : row) text.append(text.empty() ? "" : "|").append(cell);
-  out << text << '\n';
+  void add(const Row& row) {
+    write([&](const Column<Row>& column) { return column.cell(row); });
+  }
+
+  void finish() {
+    // Without a header somebody counts the columns.
+    for (size_t i = 0; i < chosen_.size() && !style_.bare; ++i) {
+      if (chosen_[i].shown == Shown::kFilled && !filled_[i]) chosen_[i].shown = Shown::kAsked;
+    }
+    for (const PackedRow& row : rows_) write_aligned(row);
+  }
+
+ private:
+  template <typename CellOf>
+  void write(CellOf cell_of) {
+    if (style_.bars) {
+      std::string text;
+      for (size_t i = 0; i < chosen_.size(); ++i) {
+        if (i > 0) text += '|';
+        text += cell_of(chosen_[i]);
+      }
+      out_ << text << '\n';
+      return;
+    }
+    PackedRow& row = rows_.emplace_back();
+    for (size_t i = 0; i < chosen_.size(); ++i) {
+      const std::string cell = cut(cell_of(chosen_[i]), std::min<size_t>(chosen_[i].widest, 255));
+      widths_[i] = std::max(widths_[i], std::min<size_t>(cell.size(), 255));
+      filled_[i] = filled_[i] || (!cell.empty() && cell != "-");
+      row.add(cell);
+    }
+  }
+
+  void write_aligned(const PackedRow& row) {
+    std::string text;
+    bool first = true;
+    row.each_cell([&](size_t i, std::string_view cell) {
+      if (chosen_[i].shown == Shown::kAsked) return;
+      if (!first) text += "  ";
+      first = false;
+      const size_t blanks = widths_[i] - cell.size();
+      if (chosen_[i].right) text.append(blanks, ' ');
+      text += cell;
+      if (!chosen_[i].right) text.append(blanks, ' ');
+    });
+    text.erase(text.find_last_not_of(' ') + 1);
+    out_ << text << '\n';
+  }
+
+  std::ostream& out_;
+  const TableStyle& style_;
+  std::vector<Column<Row>> chosen_;
+  std::vector<size_t> widths_;
+  std::vector<bool> filled_;
+  std::vector<PackedRow> rows_;
+};
+
+std::string fixed_text(double number) {
+  char text[64];
+  const auto end = std::to_chars(text, text + sizeof(text), number, std::chars_format::fixed, 1);
+  return {text, end.ptr};
 }
 
 std::string hours_text(uint128 seconds) {
-  char text[64];
-  const auto end = std::to_chars(text, text + sizeof(text), static_cast<double>(seconds) / 3600,
-                                 std::chars_format::fixed, 1);
-  return {text, end.ptr};
+  return fixed_text(static_cast<double>(seconds) / 3600);
 }
 
 void write_totals(std::ostream& out, const Totals& totals) {
@@ -169,48 +148,114 @@ void write_totals(std::ostream& out, const Totals& totals) {
     out << "; MFU " << percent_text(totals.mfu()) << (totals.mfu() > 1 ? "!" : "")
         << ", weighted by GPU time and peak";
   }
+  if (totals.energy_ms > 0) {
+    out << "; " << fixed_text(static_cast<double>(totals.energy_j) / 3.6e6) << " kWh in "
+        << hours_text(totals.energy_ms / 1000) << " GPU-hours";
+  }
   out << '\n';
+}
+
+// "; goodput 91.2%, lost: start-up 3.1%, checkpoint 2.0%"
+void write_goodput_totals(std::ostream& out, const GoodputTotals& totals) {
+  const Goodput all = goodput(totals.parts);
+  out << '\n'
+      << totals.jobs << (totals.jobs == 1 ? " job, " : " jobs, ") << totals.jobs_with_goodput
+      << " with goodput; " << totals.runs << (totals.runs == 1 ? " run, " : " runs, ")
+      << duration_text(totals.queued_ns / 1'000'000'000) << " between them; "
+      << hours_text(totals.allocated_ns / 1'000'000'000) << " GPU-hours";
+  if (all.fraction >= 0) out << "; goodput " << percent_text(all.fraction);
+  const char* between = "; lost: ";
+  for (const GoodputPart* part : losses(totals.parts)) {
+    const double share = static_cast<double>(totals.parts.*part->member) /
+                         static_cast<double>(totals.parts.total_ns());
+    out << between << part->loss << ' ' << percent_text(share);
+    between = ", ";
+  }
+  out << '\n';
+}
+
+void write_rows(std::ostream& out, std::span<const Job> jobs, const TableStyle& style) {
+  static const Comment kNoLine;
+  Table<JobRow> table(out, style, row_columns(), jobs.size());
+  Totals totals;
+  for (const Job& job : jobs) {
+    const FieldReading reading = read_field(job.comment);
+    const Comment& line = reading.line ? *reading.line : kNoLine;
+    const JobRow row = {job, reading, line, figures(line), line.total()};
+    totals.add(job, reading.line, row.shown);
+    table.add(row);
+  }
+  table.finish();
+  if (!style.bars && !style.bare) write_totals(out, totals);
+}
+
+void write_goodput(std::ostream& out, std::span<const Job> jobs, const TableStyle& style) {
+  Table<JobGoodput> table(out, style, goodput_columns(), jobs.size());
+  GoodputTotals totals;
+  while (!jobs.empty()) {
+    const size_t runs = runs_at_front(jobs);
+    const JobGoodput job = goodput_of_runs(jobs.first(runs));
+    jobs = jobs.subspan(runs);
+    totals.add(job);
+    table.add(job);
+  }
+  table.finish();
+  if (!style.bars && !style.bare) write_goodput_totals(out, totals);
 }
 
 }  // namespace
 
-void write_table(std::ostream& out, std::span<const Job> jobs, TableStyle style) {
-  Row titles;
-  for (size_t column = 0; column < kColumnCount; ++column) titles[column] = kColumns[column].title;
-  if (style.bars) {
-    if (!style.bare) write_bars(out, titles);
-    for (const Job& job : jobs) write_bars(out, row_of(job, read_field(job.comment)));
-    return;
-  }
-
-  std::vector<PackedRow> rows;
-  rows.reserve(jobs.size() + 1);
-  std::array<size_t, kColumnCount> widths{};
-  std::array<bool, kColumnCount> filled{};
-  const auto add = [&](const Row& row) {
-    rows.emplace_back(row);
-    rows.back().each_cell([&](size_t column, std::string_view cell) {
-      widths[column] = std::max(widths[column], cell.size());
-    });
-  };
-  if (!style.bare) add(titles);
-  Totals totals;
-  for (const Job& job : jobs) {
-    const FieldReading reading = read_field(job.comment);
-    totals.add(job, reading.line);
-    Row row = row_of(job, reading);
-    for (size_t column = 0; column < kColumnCount; ++column) {
-      row[column] = cut(std::move(row[column]), kColumns[column].widest);
-      filled[column] = filled[column] || (!row[column].empty() && row[column] != "-");
+tl::expected<std::vector<ChosenColumn>, std::string> parse_columns(std::string_view text,
+                                                                   Subject subject) {
+  return with_columns(subject, [&](auto columns) {
+    using Result = tl::expected<std::vector<ChosenColumn>, std::string>;
+    std::vector<ChosenColumn> chosen;
+    for (size_t at = 0; at <= text.size();) {
+      const size_t end = std::min(text.find(',', at), text.size());
+      const std::string_view item = text.substr(at, end - at);
+      at = end + 1;
+      const size_t percent = std::min(item.find('%'), item.size());
+      const std::string_view title = item.substr(0, percent);
+      size_t place = 0;
+      while (place < columns.size() && !same_title(columns[place].title, title)) ++place;
+      if (place == columns.size()) {
+        std::string what = "there is no column '" + std::string(title) + "'; those that there are:";
+        for (const auto& column : columns) what.append(" ").append(column.title);
+        return Result(tl::make_unexpected(what));
+      }
+      ChosenColumn column{place, columns[place].widest};
+      if (percent < item.size()) {
+        const char* const last = item.data() + item.size();
+        const auto [rest, error] = std::from_chars(item.data() + percent + 1, last, column.widest);
+        if (error != std::errc() || rest != last || column.widest == 0) {
+          return Result(tl::make_unexpected("'" + std::string(item) +
+                                            "': the width must be a number above 0: name%30"));
+        }
+      }
+      chosen.push_back(column);
     }
-    add(row);
+    return Result(std::move(chosen));
+  });
+}
+
+void write_columns(std::ostream& out, Subject subject) {
+  with_columns(subject, [&](auto columns) {
+    for (const auto& column : columns) {
+      std::string line(column.title);
+      line.resize(std::max<size_t>(line.size(), 12), ' ');
+      line.append(column.meaning);
+      line.erase(line.find_last_not_of(' ') + 1);
+      out << line << '\n';
+    }
+  });
+}
+
+void write_table(std::ostream& out, std::span<const Job> jobs, const TableStyle& style) {
+  if (style.subject == Subject::kRows) {
+    write_rows(out, jobs, style);
+  } else {
+    write_goodput(out, jobs, style);
   }
-  // Without a header somebody counts the columns.
-  for (size_t column = 0; column < kColumnCount && !style.bare; ++column) {
-    if (kColumns[column].rare && !filled[column]) widths[column] = 0;
-  }
-  for (const PackedRow& row : rows) write_row(out, row, widths);
-  if (!style.bare) write_totals(out, totals);
 }
 
 }  // namespace mfu

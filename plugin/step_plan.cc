@@ -4,6 +4,8 @@
 #include <charconv>
 #include <ctime>
 #include <limits>
+#include <optional>
+#include <type_traits>
 
 namespace mfu {
 namespace {
@@ -59,18 +61,28 @@ void visit(Plan& plan, Text&& text, Number&& number) {
   number("last_port", plan.site.last_port);
   text("munge", plan.site.munge);
   text("log", plan.site.log);
+  text("peaks", plan.site.peaks);
+  number("estimate", plan.site.estimate);
+  number("count", plan.site.count);
   number("flops", plan.user.flops);
   number("flops_per_step", plan.user.flops_per_step);
   number("steps", plan.user.steps);
   number("precision", plan.user.precision);
+  number("user_count", plan.user.count);
   number("end", plan.run);  // the last line: a torn file lacks it
 }
+
+// What was said, or not: 0 is nothing, 1 off, 2 on.
+using Wish = std::optional<bool>;
+constexpr uint64_t kMostWish = 2;
 
 // The integer that stands for a field: enumerations and bools travel as numbers.
 template <typename Value>
 auto as_number(const Value& value) {
   if constexpr (std::is_same_v<Value, unsigned __int128>) {
     return value;
+  } else if constexpr (std::is_same_v<Value, Wish>) {
+    return value ? uint64_t{1} + *value : uint64_t{0};
   } else {
     return static_cast<uint64_t>(value);
   }
@@ -128,13 +140,19 @@ tl::expected<StepPlan, std::string> parse_plan(std::string_view text) {
         bool good = read(next(key), &number);
         if constexpr (std::is_enum_v<Value>) {
           good = good && number <= 255;  // before the conversion cuts it; the range follows below
+        } else if constexpr (std::is_same_v<Value, Wish>) {
+          good = good && number <= kMostWish;
         } else if constexpr (!std::is_same_v<Value, unsigned __int128>) {
           good = good && number <= std::numeric_limits<Value>::max();
         }
         if (!good && error.empty()) {
           error = "plan line " + std::to_string(line_number) + ": " + key + " is no number";
         }
-        value = static_cast<Value>(number);
+        if constexpr (std::is_same_v<Value, Wish>) {
+          value = number == 0 ? Wish() : Wish(number == kMostWish);
+        } else {
+          value = static_cast<Value>(number);
+        }
       });
   if (error.empty() && !text.empty()) error = "plan: text after its end";
   if (error.empty() && (static_cast<int>(plan.site.field) > 1 ||

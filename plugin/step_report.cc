@@ -1,24 +1,18 @@
 #include "plugin/step_report.hh"
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "plugin/spool.hh"
-#include "profiler/peaks.hh"
+#include "plugin/step_flops.hh"
 
 namespace mfu {
 namespace {
 
-// The precision that carries most of the matrix multiplications' time, as far as names tell it.
-Precision heaviest_precision(const std::map<uint32_t, NodeSums>& nodes) {
-  uint64_t time[kPrecisions] = {};
-  for (const auto& [id, node] : nodes) {
-    for (int p = 0; p < kPrecisions; ++p) time[p] += node.gemm_ns[p] / nodes.size();
-  }
-  int best = static_cast<int>(std::max_element(time, time + kPrecisions) - time);
-  return time[best] == 0 ? Precision::kUnknown : static_cast<Precision>(best);
-}
+constexpr uint64_t kNsPerMs = 1'000'000;
 
 // ":enable-kernel:35", or nothing.
 std::string failed_call(const NodeSums& node) {
@@ -51,14 +45,14 @@ uint32_t observed_gpus(const NodeSums& node) {
   return node.gpus - static_cast<uint32_t>(std::min<uint64_t>(node.gpus, unknown));
 }
 
-// More time than the step's GPUs had: forged records, or GPUs that Slurm did not give to the step.
-bool implausible(const NodeSums& node, uint64_t wall_ns) {
+// More time than GPUs had: forged records, or GPUs that Slurm did not give to the step.
+bool exceeds(uint64_t ns, uint32_t gpus, uint64_t wall_ns) {
   constexpr uint128 kClockSlackNs = 1'000'000'000;
-  return node.span_ns > observed_gpus(node) * (wall_ns + kClockSlackNs);
+  return ns > gpus * (wall_ns + kClockSlackNs);
 }
 
-uint32_t attributed_gpus(const NodeSums& node, uint64_t wall_ns) {
-  return implausible(node, wall_ns) ? 0 : observed_gpus(node);
+bool implausible(const NodeSums& node, uint64_t wall_ns) {
+  return exceeds(node.span_ns, observed_gpus(node), wall_ns);
 }
 
 // Why a part of the node's time was not observed although all its processes were.
@@ -84,11 +78,13 @@ void add_waiting(const CollectiveSpreads& spreads, Comment* comment) {
 // Declared steps are those of the whole run: an unfinished one has not done them all, and those
 // that were found stand in.
 void add_training(const StepPlan& plan, const std::map<uint32_t, NodeSums>& nodes, bool whole,
-                  uint64_t wall_ns, Comment* comment, Sums* sums) {
+                  uint64_t wall_ns, Comment* comment) {
+  Sums* sums = &comment->sums;
   if (whole && plan.user.steps != 0) {
     comment->steps_by = StepsBy::kDeclared;
     sums->training_steps = plan.user.steps;
     sums->training_ns = wall_ns;
+    sums->training_gpu_ms = sums->training_ns * comment->gpus / kNsPerMs;
     return;
   }
   FoundSteps found;
@@ -100,97 +96,155 @@ void add_training(const StepPlan& plan, const std::map<uint32_t, NodeSums>& node
                                                       : StepsBy::kPeriod;
   sums->training_steps = found.fewest;
   sums->training_ns = uint128{found.fewest} * found.period_ns;
+  sums->training_gpu_ms = sums->training_ns * comment->gpus / kNsPerMs;
+}
+
+// The largest one that stands out, but for the first: a GPU that had nothing to do.
+std::string clock_reason(const uint128 (&reason_ns)[kClockReasons], uint128 reasons_ns) {
+  static_assert(kClockIdle == 0);
+  const auto* largest = std::max_element(reason_ns + 1, std::end(reason_ns));
+  const double least = kLeastClockReason * static_cast<double>(reasons_ns);
+  if (*largest == 0 || static_cast<double>(*largest) < least) return "";
+  return clock_reason_name(static_cast<ClockReason>(largest - reason_ns));
+}
+
+void add_sensors(std::span<const NodeShare> shares, Comment* comment) {
+  uint128 energy_mj = 0, energy_ns = 0, cycles = 0, clock_ns = 0, active_ns = 0, tensor_ns = 0;
+  uint128 reason_ns[kClockReasons] = {}, reasons_ns = 0;
+  for (const NodeShare& share : shares) {
+    const NodeSums& node = *share.node;
+    const uint64_t most_ns =
+        std::max({node.energy_ns, node.clock_ns, node.tensor_ns, node.reasons_ns});
+    if (exceeds(most_ns, node.gpus, share.elapsed_ns)) continue;
+    energy_mj += node.energy_mj;
+    energy_ns += node.energy_ns;
+    cycles += node.sm_cycles;
+    clock_ns += node.clock_ns;
+    active_ns += node.tensor_active_ns;
+    tensor_ns += node.tensor_ns;
+    for (int i = 0; i < kClockReasons; ++i) reason_ns[i] += node.reason_ns[i];
+    reasons_ns += node.reasons_ns;
+  }
+  Sums& sums = comment->sums;
+  sums.energy_j = energy_mj / 1000;
+  sums.energy_ms = energy_ns / kNsPerMs;
+  sums.clock_megacycles = cycles / 1'000'000;
+  sums.clock_ms = clock_ns / kNsPerMs;
+  sums.tensor_active_ms = active_ns / kNsPerMs;
+  sums.tensor_ms = tensor_ns / kNsPerMs;
+  comment->clock_reason = clock_reason(reason_ns, reasons_ns);
+}
+
+// Of the nodes of which every process tells.
+void add_storage(std::span<const NodeShare> shares, Sums* sums) {
+  uint128 read_bytes = 0, written_bytes = 0, ns = 0;
+  for (const NodeShare& share : shares) {
+    const NodeSums& node = *share.node;
+    const bool unknown = node.storage_failures != 0 || node.broken_records != 0 ||
+                         node.record_errno != 0 || node.processes == 0;
+    if (unknown) continue;
+    read_bytes += node.read_bytes;
+    written_bytes += node.written_bytes;
+    ns += uint128{node.gpus} * share.told_ns;
+  }
+  sums->read_mb = read_bytes / 1'000'000;
+  sums->written_mb = written_bytes / 1'000'000;
+  sums->io_ms = ns / kNsPerMs;
+}
+
+void add_goodput(const StepPlan& plan, std::span<const NodeShare> shares, Sums* sums) {
+  GoodputSums all;
+  for (const NodeShare& share : shares) {
+    const NodeSums& node = *share.node;
+    GoodputSums parts;
+    parts.productive_ns = node.productive_ns;
+    // Of an earlier run nobody here knows whether it had begun to train: as if it had.
+    (plan.run > 0 ? parts.restart_ns : parts.start_up_ns) = node.start_up_ns;
+    parts.writing_ns = node.writing_ns;
+    parts.reading_ns = node.reading_ns;
+    parts.stalled_ns = node.stalled_ns;
+    parts.tail_ns = node.tail_ns;
+    // A node may be summed up after the step's end, which makes its tail too long.
+    const uint128 elapsed_ns = uint128{node.gpus} * share.elapsed_ns;
+    const uint128 excess_ns = parts.total_ns() - std::min(parts.total_ns(), elapsed_ns);
+    if (excess_ns <= parts.tail_ns) {
+      parts.tail_ns -= excess_ns;
+      all += parts;
+    }
+  }
+  sums->productive_ms = all.productive_ns / kNsPerMs;
+  sums->start_up_ms = all.start_up_ns / kNsPerMs;
+  sums->restart_ms = all.restart_ns / kNsPerMs;
+  sums->writing_ms = all.writing_ns / kNsPerMs;
+  sums->reading_ms = all.reading_ns / kNsPerMs;
+  sums->stalled_ms = all.stalled_ns / kNsPerMs;
+  sums->tail_ms = all.tail_ns / kNsPerMs;
+}
+
+// What of a node counts. An interim line counts each node up to its own last word; at the end all
+// GPUs were held to the end.
+NodeShare share_of(const StepPlan& plan, const NodeSums& node, uint64_t wall_ns, bool ended) {
+  const uint64_t seen_ns =
+      std::clamp(node.until_ns, plan.started_ns, plan.started_ns + wall_ns) - plan.started_ns;
+  const uint64_t elapsed_ns = ended ? wall_ns : seen_ns;
+  const uint64_t told_ns = node.last != 0 ? elapsed_ns : seen_ns;
+  return {&node, implausible(node, wall_ns) ? 0 : observed_gpus(node), elapsed_ns, told_ns};
+}
+
+void add_time(const NodeShare& share, Sums* sums) {
+  const NodeSums& node = *share.node;
+  sums->elapsed_ns += uint128{node.gpus} * share.elapsed_ns;
+  if (share.attributed_gpus == 0) return;
+  sums->attributed_ns += uint128{share.attributed_gpus} * share.elapsed_ns;
+  // What came after the last word of a node that never said its last was not seen.
+  sums->lost_ns += uint128{share.attributed_gpus} * (share.elapsed_ns - share.told_ns);
+  sums->lost_ns += node.lost_ns;
+  sums->span_ns += node.span_ns;
+  sums->compute_ns += node.compute_ns;
+  sums->exposed_communication_ns += node.exposed_communication_ns;
+  sums->overlapped_communication_ns += node.overlapped_communication_ns;
+  sums->exposed_memory_ns += node.exposed_memory_ns;
 }
 
 }  // namespace
 
 Comment report_step(const StepPlan& plan, const std::map<uint32_t, NodeSums>& nodes,
-                    const CollectiveSpreads& spreads, uint64_t now_ns, bool ended) {
+                    const CollectiveSpreads& spreads, const PeakAdditions& peaks, uint64_t now_ns,
+                    bool ended) {
   Comment comment;
   comment.run = plan.run;
   const uint64_t wall_ns = now_ns > plan.started_ns ? now_ns - plan.started_ns : 0;
-  Sums sums;
-  std::string device;
+  Sums& sums = comment.sums;
+  std::vector<NodeShare> shares;
+  shares.reserve(nodes.size());
   std::string lost;
-  bool mixed = false;
-  bool failed = false;
+  StepStatus status{.ended = ended};
   uint32_t final_nodes = 0;
   for (const auto& [id, node] : nodes) {
     comment.gpus += node.gpus;
-    // An interim line counts each node up to its own last word; at the end all GPUs were held to
-    // the end, and what came after the last word of a node that never said its last was not seen.
-    const uint64_t seen_ns =
-        std::clamp(node.until_ns, plan.started_ns, plan.started_ns + wall_ns) - plan.started_ns;
-    const uint64_t node_ns = ended ? wall_ns : seen_ns;
-    sums.elapsed_ns += uint128{node.gpus} * node_ns;
-    sums.attributed_ns += uint128{attributed_gpus(node, wall_ns)} * node_ns;
-    if (ended && node.last == 0) {
-      sums.lost_ns += uint128{attributed_gpus(node, wall_ns)} * (wall_ns - seen_ns);
-    }
-    if (attributed_gpus(node, wall_ns) != 0) {
-      sums.span_ns += node.span_ns;
-      sums.compute_ns += node.compute_ns;
-      sums.exposed_communication_ns += node.exposed_communication_ns;
-      sums.overlapped_communication_ns += node.overlapped_communication_ns;
-      sums.exposed_memory_ns += node.exposed_memory_ns;
-      sums.lost_ns += node.lost_ns;
-    }
+    shares.push_back(share_of(plan, node, wall_ns, ended));
+    add_time(shares.back(), &sums);
     if (comment.no_time.empty()) {
       comment.no_time = no_time_reason(plan, node);
       if (comment.no_time.empty() && implausible(node, wall_ns)) comment.no_time = "implausible";
       if (comment.no_time.empty()) lost = lost.empty() ? loss_reason(node, ended) : lost;
     }
-    failed = failed || node.failed_tasks != 0;
+    status.failed = status.failed || node.failed_tasks != 0;
     final_nodes += node.last;
-    if (node.device_name[0] == '\0') continue;
-    mixed = mixed || node.mixed_devices != 0 || (!device.empty() && device != node.device_name);
-    device = node.device_name;
   }
   // What is lost cannot exceed what there was: an estimate must not turn the coverage negative.
   sums.lost_ns = std::min(sums.lost_ns, sums.attributed_ns);
-
-  const Device* known = mixed ? nullptr : find_device(device);
-  comment.gpu = mixed ? kMixed : known != nullptr ? std::string(known->short_name) : device;
-  comment.precision =
-      plan.user.precision != Precision::kUnknown ? plan.user.precision : heaviest_precision(nodes);
-  if (!mixed) comment.peak_gigaflops = peak_gigaflops(device, comment.precision).value_or(0);
-
-  bool complete = final_nodes == plan.nodes;
-  if (ended && !complete) {
+  status.complete = final_nodes == plan.nodes;
+  if (ended && !status.complete) {
     comment.partial = "nodes:" + std::to_string(final_nodes) + "-of-" + std::to_string(plan.nodes);
   }
-
-  add_training(plan, nodes, ended && complete && !failed, wall_ns, &comment, &sums);
-  uint128 flops = plan.user.declared_flops();
-  // FLOPs of a training step count for the steps that were found: these have been executed.
-  const bool counted = flops == 0 && plan.user.flops_per_step != 0;
-  if (counted)
-    flops = plan.user.flops_per_step * std::min<uint128>(sums.training_steps, kMostDeclaredSteps);
-  // Declared FLOPs are those of the whole run: an unfinished one has not executed them.
-  if (ended && device.empty()) {
-    comment.no_mfu = comment.no_time.empty() ? "no-device" : comment.no_time;
-  } else if (flops == 0) {
-    comment.no_mfu = counted ? "no-steps" : "no-flops";
-  } else if (!ended && !counted) {
-    comment.no_mfu = "running";
-  } else if (ended && !complete) {
-    comment.no_mfu = "partial";
-  } else if (failed && !counted) {
-    comment.no_mfu = "incomplete";
-  } else if (mixed) {
-    comment.no_mfu = "mixed-gpus";
-  } else if (comment.precision == Precision::kUnknown) {
-    comment.no_mfu = "precision-unknown";
-  } else if (comment.peak_gigaflops == 0) {
-    comment.no_mfu = "peak-unknown";
-  } else {
-    sums.model_flops = flops;
-    sums.flops_ns = sums.elapsed_ns;
-    sums.capacity_flop = uint128{comment.peak_gigaflops} * sums.elapsed_ns;
-  }
+  add_training(plan, nodes, ended && status.complete && !status.failed, wall_ns, &comment);
+  add_flops(plan, shares, peaks, status, &comment);
+  add_sensors(shares, &comment);
+  add_storage(shares, &sums);
+  add_goodput(plan, shares, &sums);
   if (comment.no_time.empty()) comment.no_time = lost;
-  comment.sums = sums;
-  if (ended && complete) add_waiting(spreads, &comment);
+  if (ended && status.complete) add_waiting(spreads, &comment);
   return comment;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <tuple>
 
 namespace mfu {
@@ -26,6 +27,24 @@ void Analysis::add_traffic(const Record& record) {
   for (int i = 0; i < kCollectives; ++i) {
     traffic_.collectives[i].add(record.communicators.collectives[i]);
     traffic_.kernel_ns[i] += record.collective_ns[i];
+  }
+}
+
+// The records of a process are told by its rank, number and start.
+void Analysis::add_flops() {
+  std::map<std::tuple<uint32_t, uint32_t, uint64_t>, std::vector<size_t>> processes;
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    const Record* record = rows_[i].file->record.get();
+    if (record == nullptr) continue;
+    processes[{record->task, record->pid, record->started_ns}].push_back(i);
+  }
+  for (const auto& [key, rows] : processes) {
+    std::vector<const Record*> records;
+    for (const size_t row : rows) records.push_back(rows_[row].file->record.get());
+    const std::optional<ProcessFlops> flops = process_flops(records);
+    if (!flops) continue;
+    flops_.push_back({rows_[rows.front()].file, rows_[rows.front()].label, *flops});
+    total_flops_.add(*flops);
   }
 }
 
@@ -87,6 +106,8 @@ bool Analysis::finish(std::string* error) {
       total_.add(device.sums);
     }
   }
+
+  add_flops();
 
   kernel_names_ = std::max(kernel_names_, merged_.size());
   for (auto& [name, kernel] : merged_) kernels_.push_back(std::move(kernel));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "profiler/collective_skew.hh"
+#include "profiler/record_reader.hh"
 #include "profiler/trace_figures.hh"
 
 namespace mfu {
@@ -44,6 +45,14 @@ class Analysis {
     uint64_t kernel_ns[kCollectives] = {};  // of the same processes
   };
   const Traffic& traffic() const { return traffic_; }
+  // FLOPs that were counted: of each process whose record is there, by rank, and of all of them.
+  struct Flops {
+    const TraceFigures* file;  // the process's first record
+    std::string label;         // as Row's
+    ProcessFlops flops;
+  };
+  const std::vector<Flops>& flops() const { return flops_; }
+  const ProcessFlops& total_flops() const { return total_flops_; }
   // Merged over the files, longest time first; the rest of the table is the last one, if any.
   const std::vector<KernelFigures>& kernels() const { return kernels_; }
   const KernelFigures& other_kernels() const { return other_kernels_; }
@@ -59,6 +68,7 @@ class Analysis {
 
  private:
   void add_traffic(const Record& record);
+  void add_flops();
 
   size_t top_;
   size_t participants_ = 0;
@@ -70,6 +80,8 @@ class Analysis {
   std::vector<size_t> participant_of_row_;
   Attribution total_;
   Traffic traffic_;
+  std::vector<Flops> flops_;
+  ProcessFlops total_flops_;
   std::unordered_map<std::string, KernelFigures> merged_;
   std::vector<KernelFigures> kernels_;
   KernelFigures other_kernels_;

@@ -156,21 +156,78 @@ Json storage_of(const StorageSums& sums) {
           {"stalled_writing_ns", sums.writing_ns}};
 }
 
+// More than 2^53: as text, to the digit.
+Json digits(const FlopSum& sum) {
+  return to_text(sum.value());
+}
+
 // Null where no call of cuBLAS went through us.
 Json gemms_of(const GemmSums& sums) {
   if (sums.entries == 0) return {};
   Json json = {{"by_precision", Json::object()}};
   for (int i = 0; i < kPrecisions; ++i) {
     if (sums.calls[i] == 0) continue;
-    // More than 2^53: as text, to the digit.
     json["by_precision"][precision_name(static_cast<Precision>(i))] = {
-        {"calls", sums.calls[i]}, {"flops", to_text(sums.flops[i].value())}};
+        {"calls", sums.calls[i]}, {"flops", digits(sums.flops[i])}};
   }
   json["replayed"] = sums.replayed;
   json["captured"] = sums.captured;
   json["in_no_graph"] = sums.in_no_graph;
   json["uncovered"] = sums.uncovered;
   json["shapes"] = sums.shapes;
+  return json;
+}
+
+Json counted_of(const CountedKernels& kernels) {
+  return {{"gemm",
+           {{"count", kernels.gemm_kernels},
+            {"sum_ns", kernels.gemm_ns},
+            {"in_graphs", kernels.graph_gemm_kernels}}},
+          {"attention",
+           {{"count", kernels.attention_kernels},
+            {"sum_ns", kernels.attention_ns},
+            {"flops", digits(kernels.attention_flops)},
+            {"model_flops", digits(kernels.attention_model_flops)}}},
+          {"uncounted", {{"count", kernels.uncounted_kernels}, {"sum_ns", kernels.uncounted_ns}}}};
+}
+
+// A figure that is not known is null, and its reason beside it.
+Json flops_of(const ProcessFlops& flops) {
+  const auto share = [](const std::string& why_not, double value) {
+    return why_not.empty() ? Json(value) : Json();
+  };
+  const bool model = flops.no_model.empty();
+  return {{"gpus", flops.gpus},
+          {"gemm", digits(flops.gemm)},
+          {"attention", digits(flops.attention)},
+          {"executed", digits(flops.executed())},
+          {"model", model ? digits(flops.model) : Json()},
+          {"recomputed", model ? Json(flops.recomputed) : Json()},
+          {"kernel_ns", flops.kernel_ns},
+          {"counted_ns", flops.counted_ns},
+          {"uncounted_ns", flops.uncounted_ns},
+          {"span_ns", flops.span_ns},
+          {"precision",
+           known(flops.precision == Precision::kUnknown ? std::string()
+                                                        : precision_name(flops.precision))},
+          {"peak_gigaflops", flops.peak.gigaflops == 0 ? Json() : Json(flops.peak.gigaflops)},
+          {"peak_basis", peak_basis_name(flops.peak.basis)},
+          {"mfu", share(flops.no_mfu(), flops.mfu())},
+          {"no_mfu", known(flops.no_mfu())},
+          {"hfu", share(flops.no_hfu(), flops.hfu())},
+          {"no_hfu", known(flops.no_hfu())}};
+}
+
+// Null where nothing told FLOPs.
+Json all_flops_of(const Analysis& analysis) {
+  if (analysis.flops().empty()) return {};
+  Json json = flops_of(analysis.total_flops());
+  json["processes"] = Json::array();
+  for (const Analysis::Flops& process : analysis.flops()) {
+    Json one = {{"rank", process.label}};
+    one.update(flops_of(process.flops));
+    json["processes"].push_back(std::move(one));
+  }
   return json;
 }
 
@@ -201,6 +258,7 @@ Json record_of(const Record& record) {
             {"memory_bytes", record.memory_bytes}}},
           {"nccl", communicators_of(record)},
           {"gemms", gemms_of(record.gemms)},
+          {"multiplying_kernels", counted_of(record.counted)},
           {"sensors", record.sensors.readings == 0 ? Json() : sensors_of(record.sensors)},
           {"storage", storage_of(record.storage)},
           {"series", series_of(record.series)}};
@@ -306,7 +364,8 @@ void write_json(std::ostream& out, const Analysis& analysis) {
                {"total", sums_of(analysis.total())},
                {"top_kernels", kernels_of(analysis.kernels())},
                {"other_kernels", counted(analysis.other_kernels().time)},
-               {"stragglers", skew_of(analysis)}};
+               {"stragglers", skew_of(analysis)},
+               {"flops", all_flops_of(analysis)}};
   json["files"] = Json::array();
   for (const TraceFigures& file : analysis.files()) json["files"].push_back(file_of(file));
   // A path need not be UTF-8.

@@ -1,79 +1,17 @@
 // mfu-analyze's table: 100 columns.
 #include <algorithm>
-#include <cstdio>
+#include <map>
 
 #include "profiler/analysis.hh"
+#include "profiler/text_table.hh"
 
 namespace mfu {
 namespace {
 
+using namespace text_table;
+
 constexpr size_t kWidth = 100;
 constexpr size_t kMostRows = 64;  // of a table over ranks or steps; --json has all
-
-template <class... Arguments>
-std::string format(const char* pattern, Arguments... arguments) {
-  char text[256];
-  std::snprintf(text, sizeof(text), pattern, arguments...);
-  return text;
-}
-
-// Four digits and a unit.
-std::string duration(uint64_t ns) {
-  static constexpr std::pair<double, const char*> kUnits[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}};
-  for (const auto& [size, unit] : kUnits) {
-    const double value = static_cast<double>(ns) / size;
-    if (value < 0.9995) continue;
-    return format(value < 9.9995 ? "%.3f %s" : value < 99.995 ? "%.2f %s" : "%.1f %s", value, unit);
-  }
-  return format("%llu ns", static_cast<unsigned long long>(ns));
-}
-
-std::string share(uint64_t part, uint64_t whole) {
-  if (whole == 0) return "-";
-  return format("%.1f%%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
-}
-
-std::string number(uint64_t value) {
-  return std::to_string(value);
-}
-
-std::string printable(std::string text, size_t width) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
-  }
-  if (text.size() > width) text = "..." + text.substr(text.size() - (width - 3));
-  return text;
-}
-
-// Columns as wide as their widest cell: the first is left-aligned, so are the last `left`, the
-// others to the right.
-class Columns {
- public:
-  explicit Columns(std::vector<std::string> head, size_t left = 0) : left_(left) {
-    rows_.push_back(std::move(head));
-  }
-  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  void write(std::ostream& out) const {
-    std::vector<size_t> widths(rows_[0].size());
-    for (const auto& row : rows_) {
-      for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-    }
-    for (const auto& row : rows_) {
-      std::string line = " ";
-      for (size_t i = 0; i < row.size(); ++i) {
-        const std::string blank(widths[i] - row[i].size(), ' ');
-        const bool left = i == 0 || i + left_ >= row.size();
-        line += (i == 0 ? " " : "  ") + (left ? row[i] + blank : blank + row[i]);
-      }
-      line.erase(line.find_last_not_of(' ') + 1);
-      out << line << '\n';
-    }
-  }
-
- private:
-  size_t left_;
-  std::vector<std::vector<std::string>> rows_;
-};
 
 std::vector<std::string> time_cells(const Attribution& sums) {
   const TimeSums& time = sums.time;
@@ -84,10 +22,6 @@ std::vector<std::string> time_cells(const Attribution& sums) {
           share(time.overlapped_communication_ns(), span),
           share(time.exposed_memory_ns(), span),
           share(time.idle_ns(), span)};
-}
-
-void append(std::vector<std::string>* cells, std::vector<std::string> more) {
-  cells->insert(cells->end(), more.begin(), more.end());
 }
 
 void write_title(std::ostream& out, const Analysis& analysis) {
@@ -186,17 +120,6 @@ void write_steps(std::ostream& out, const Analysis& analysis) {
   }
 }
 
-std::string bytes(uint64_t count) {
-  static constexpr std::pair<double, const char*> kUnits[] = {
-      {1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
-  for (const auto& [size, unit] : kUnits) {
-    if (static_cast<double>(count) >= size) {
-      return format("%.2f %s", static_cast<double>(count) / size, unit);
-    }
-  }
-  return number(count) + " B";
-}
-
 void write_collectives(std::ostream& out, const Analysis& analysis) {
   const Attribution& total = analysis.total();
   const Analysis::Traffic& traffic = analysis.traffic();
@@ -289,6 +212,63 @@ void write_sensors(std::ostream& out, const Analysis& analysis) {
   if (found > kMostRows) out << "  (" << found - kMostRows << " more; --json has all)\n";
 }
 
+std::string peak_text(const ProcessFlops& flops) {
+  if (flops.peak.gigaflops == 0) return flops.no_peak.empty() ? "several" : "n/a";
+  return format("%.1f %s%s", static_cast<double>(flops.peak.gigaflops) / 1e3,
+                precision_name(flops.precision),
+                flops.peak.basis == PeakBasis::kTable ? "" : " mig");
+}
+
+std::vector<std::string> flop_cells(const ProcessFlops& flops) {
+  const auto percent = [](const std::string& why_not, double value) {
+    return why_not.empty() ? format("%.1f%%", 100 * value) : "n/a";
+  };
+  const bool model = flops.no_model.empty();
+  return {number(flops.gpus),
+          scaled(flops.gemm.approximate(), kDecimalPrefixes),
+          scaled(flops.attention.approximate(), kDecimalPrefixes),
+          share(flops.counted_ns, flops.kernel_ns),
+          model ? scaled(flops.model.approximate(), kDecimalPrefixes) : "n/a",
+          percent(flops.no_model, flops.recomputed),
+          percent(flops.no_mfu(), flops.mfu()),
+          percent(flops.no_hfu(), flops.hfu()),
+          peak_text(flops)};
+}
+
+void write_flops(std::ostream& out, const Analysis& analysis) {
+  const auto& processes = analysis.flops();
+  if (processes.empty()) return;
+  out << "\nFLOPs that were counted: calls of cuBLAS, and attention by its kernels\n";
+  Columns table({"rank", "gpus", "gemm", "attention", "counted", "model", "recomputed", "mfu",
+                 "hfu", "TFLOP/s peak"},
+                1);
+  std::map<std::string, size_t> reasons;
+  for (size_t i = 0; i < processes.size(); ++i) {
+    const ProcessFlops& flops = processes[i].flops;
+    if (!flops.no_mfu().empty()) ++reasons["mfu n/a(" + flops.no_mfu() + ")"];
+    if (!flops.no_hfu().empty()) ++reasons["hfu n/a(" + flops.no_hfu() + ")"];
+    if (i >= kMostRows) continue;
+    std::vector<std::string> cells = {printable(processes[i].label, 12)};
+    append(&cells, flop_cells(flops));
+    table.add(std::move(cells));
+  }
+  if (processes.size() > 1) {
+    std::vector<std::string> cells = {"all"};
+    append(&cells, flop_cells(analysis.total_flops()));
+    table.add(std::move(cells));
+  }
+  table.write(out);
+  if (processes.size() > kMostRows) {
+    out << "  (" << processes.size() - kMostRows << " more; --json has all)\n";
+  }
+  for (const auto& [reason, count] : reasons) {
+    out << "  " << reason << ": " << count << (count == 1 ? " process\n" : " processes\n");
+  }
+  out << "  counted: share of compute kernels' time whose FLOPs these are; model: without what was "
+         "recomputed;\n  mfu, hfu: model and all FLOPs as shares of what the peak allows in the "
+         "span\n";
+}
+
 void write_skew(std::ostream& out, const Analysis& analysis) {
   if (!analysis.has_skew() || analysis.skew_figures().aligned == 0) return;
   const SkewFigures& skew = analysis.skew_figures();
@@ -324,6 +304,7 @@ void write_table(std::ostream& out, const Analysis& analysis) {
     write_steps(out, analysis);
     write_collectives(out, analysis);
     write_skew(out, analysis);
+    write_flops(out, analysis);
     write_sensors(out, analysis);
     write_kernels(out, analysis);
   }

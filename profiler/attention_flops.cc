@@ -128,46 +128,87 @@ uint64_t AttentionShape::model_flops() const {
   return backward ? flops() / 5 * 4 : flops();
 }
 
-bool is_flash_attention(string_view name) {
-  return name.find("flash_fwd_") != string_view::npos ||
-         name.find("flash_bwd_dq_dk_dv") != string_view::npos;
-}
-
-bool attention_shape(string_view name, const uint32_t (&grid)[3], AttentionShape* shape) {
-  const bool backward = name.find(kBackward) != string_view::npos;
-  if (!backward && name.find(kForward) == string_view::npos) return false;
+AttentionTraits attention_traits(string_view name) {
+  AttentionTraits traits;
+  traits.backward = name.find(kBackward) != string_view::npos;
+  if (!traits.backward && name.find(kForward) == string_view::npos) return {};
   Arguments arguments;
-  if (!parse(name, &arguments)) return false;
-  const auto& layouts = backward ? kBackwardLayouts : kForwardLayouts;
+  if (!parse(name, &arguments)) return {};
+  const auto& layouts = traits.backward ? kBackwardLayouts : kForwardLayouts;
   const Layout* layout = std::find_if(std::begin(layouts), std::end(layouts), [&](const Layout& l) {
     return l.count == arguments.flag_count;
   });
-  if (layout == std::end(layouts)) return false;
+  if (layout == std::end(layouts)) return {};
   const bool* flags = arguments.flags;
-  if (!flags[layout->even_mn] || !flags[layout->even_k]) return false;
-  if (layout->local >= 0 && flags[layout->local]) return false;
-  const uint64_t block = arguments.traits[backward ? 2 : 1];
+  if (!flags[layout->even_mn] || !flags[layout->even_k]) return {};
+  if (layout->local >= 0 && flags[layout->local]) return {};
+  traits.causal = flags[layout->causal];
+  traits.precision = precision_of(name);
+  const uint64_t block = arguments.traits[traits.backward ? 2 : 1];
+  if (traits.precision == Precision::kUnknown || block > UINT16_MAX ||
+      arguments.traits[0] > UINT16_MAX) {
+    return {};
+  }
+  traits.block = static_cast<uint16_t>(block);
+  traits.head_dimension = static_cast<uint16_t>(arguments.traits[0]);
+  return traits;
+}
+
+bool attention_shape(const AttentionTraits& traits, const uint32_t (&grid)[3],
+                     AttentionShape* shape) {
   *shape = {.batch_heads = uint64_t{grid[1]} * grid[2],
-            .length = grid[0] * block,
-            .head_dimension = static_cast<uint32_t>(arguments.traits[0]),
-            .causal = flags[layout->causal],
-            .backward = backward,
-            .precision = precision_of(name)};
+            .length = uint64_t{grid[0]} * traits.block,
+            .head_dimension = traits.head_dimension,
+            .causal = traits.causal,
+            .backward = traits.backward,
+            .precision = traits.precision};
   // Beyond, the FLOPs would have no room: no such GPU.
-  return shape->precision != Precision::kUnknown && shape->batch_heads > 0 && shape->length > 0 &&
-         shape->length < (1 << 24) && shape->batch_heads < (1 << 20) &&
+  return shape->batch_heads > 0 && shape->length > 0 && shape->length < (1 << 24) &&
+         shape->batch_heads < (1 << 20) &&
          static_cast<unsigned __int128>(10) * shape->batch_heads * shape->length * shape->length *
                  shape->head_dimension <
              uint64_t{1} << 62;
 }
 
-bool AttentionPairs::accept(const AttentionShape& shape) {
+void AttentionSums::Pair::add_model(FlopSum* sum) const {
+  const uint64_t passes =
+      backward_count == 0 ? forward_count : std::min(forward_count, backward_count);
+  AttentionShape backward = forward;
+  backward.backward = true;
+  sum->add(static_cast<unsigned __int128>(passes) * forward.model_flops());
+  sum->add(static_cast<unsigned __int128>(backward_count) * backward.model_flops());
+}
+
+AttentionSums::Pair* AttentionSums::find(const AttentionShape& forward) {
+  if (pairs_[last_].forward == forward) return &pairs_[last_];
+  const auto end = std::begin(pairs_) + std::min(count_, kShapes);
+  const auto found = std::find_if(std::begin(pairs_), end,
+                                  [&](const Pair& pair) { return pair.forward == forward; });
+  if (found == end) return nullptr;
+  last_ = static_cast<size_t>(found - std::begin(pairs_));
+  return found;
+}
+
+bool AttentionSums::add(const AttentionShape& shape) {
   AttentionShape forward = shape;
   forward.backward = false;
-  const auto end = std::begin(forward_) + std::min(count_, kShapes);
-  const bool known = std::find(std::begin(forward_), end, forward) != end;
-  if (!known && !shape.backward) forward_[count_++ % kShapes] = forward;
-  return known || !shape.backward;
+  Pair* pair = find(forward);
+  if (pair == nullptr) {
+    if (shape.backward) return false;
+    last_ = count_++ % kShapes;
+    pair = &pairs_[last_];
+    pair->add_model(&forgotten_);
+    *pair = {forward, 0, 0};
+  }
+  ++(shape.backward ? pair->backward_count : pair->forward_count);
+  executed_.add(shape.flops());
+  return true;
+}
+
+FlopSum AttentionSums::model() const {
+  FlopSum sum = forgotten_;
+  for (size_t i = 0; i < std::min(count_, kShapes); ++i) pairs_[i].add_model(&sum);
+  return sum;
 }
 
 }  // namespace mfu

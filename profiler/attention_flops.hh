@@ -15,9 +15,19 @@
 #include <cstdint>
 #include <string_view>
 
+#include "profiler/gemm_calls.hh"
 #include "profiler/kernel.hh"
 
 namespace mfu {
+
+// What the name tells: to be read once, as it does not change with the launch.
+struct AttentionTraits {
+  uint16_t block = 0;  // queries (forward) or keys (backward) of one block; 0: not known
+  uint16_t head_dimension = 0;
+  Precision precision = Precision::kUnknown;
+  bool causal : 1 = false;
+  bool backward : 1 = false;
+};
 
 struct AttentionShape {
   uint64_t batch_heads = 0;  // batch x query heads
@@ -36,24 +46,44 @@ struct AttentionShape {
   bool operator==(const AttentionShape&) const = default;
 };
 
-// A kernel of this library that multiplies, covered or not.
-bool is_flash_attention(std::string_view name);
+// `name` mangled or demangled, as a whole. With block 0 if it tells too little.
+AttentionTraits attention_traits(std::string_view name);
 
-// False: not known. `name` mangled or demangled, as a whole.
-bool attention_shape(std::string_view name, const uint32_t (&grid)[3], AttentionShape* shape);
+// False: not known.
+bool attention_shape(const AttentionTraits& traits, const uint32_t (&grid)[3],
+                     AttentionShape* shape);
 
-// Holds kernels of the backward pass against those of the forward pass: in deterministic mode their
-// grid depends on the GPU instead of the keys, and the name does not tell. Fixed memory; not
-// thread-safe.
-class AttentionPairs {
+// The FLOPs of kernels, by shape. Zeroed memory is an empty table; fixed memory, not thread-safe.
+//
+// Those of the backward pass are held against those of the forward pass: in deterministic mode
+// their grid depends on the GPU instead of the keys, and the name does not tell.
+class AttentionSums {
  public:
-  // Whether the shape's FLOPs may be counted: it is of the forward pass, or like one that came.
-  bool accept(const AttentionShape& shape);
+  // False: its FLOPs are not known, as it is of the backward pass and no shape like it came before.
+  bool add(const AttentionShape& shape);
+
+  FlopSum executed() const { return executed_; }
+  // Without what was recomputed. Full recomputation runs the forward pass once more: of a shape
+  // that ran backwards, as many forward passes belong to the model as backward ones. Between the
+  // two passes of a step it is less than at its end.
+  FlopSum model() const;
 
  private:
   static constexpr size_t kShapes = 32;
-  AttentionShape forward_[kShapes] = {};
-  size_t count_ = 0;  // that came; beyond kShapes the oldest is written over
+  struct Pair {
+    AttentionShape forward;
+    uint64_t forward_count;
+    uint64_t backward_count;
+
+    void add_model(FlopSum* sum) const;
+  };
+  Pair* find(const AttentionShape& forward);
+
+  Pair pairs_[kShapes];
+  size_t count_;  // that came; beyond kShapes the oldest is written over
+  size_t last_;   // index of the last one that was found
+  FlopSum executed_;
+  FlopSum forgotten_;  // of the model, of pairs that were written over
 };
 
 }  // namespace mfu

@@ -34,7 +34,7 @@ struct Activity {
   // Kernels only.
   uint32_t grid[3];
   uint64_t graph_node;  // 0: launched alone, or by a CUPTI that does not tell (CUDA 11.0)
-  const char* name;  // CUPTI owns it
+  const char* name;     // CUPTI owns it
 };
 
 struct BufferCallbacks {

@@ -40,7 +40,13 @@ void DeviceActivity::take(const cupti::Activity& activity, const KernelName& nam
       mask = kCompute;
       ++record->compute_kernels;
       record->compute_kernel_ns += duration_ns;
-      if (kind.gemm) record->gemm_ns[static_cast<size_t>(kind.precision)] += duration_ns;
+      if (kind.gemm) {
+        record->gemm_ns[static_cast<size_t>(kind.precision)] += duration_ns;
+        ++record->counted.gemm_kernels;
+        record->counted.graph_gemm_kernels += activity.graph_node != 0;
+      } else if (kind.multiplies) {
+        take_products(activity, name.attention, &record->counted);
+      }
     }
     steps_.add(step_token(name.hash, activity.grid), activity.start_ns, activity.end_ns, name.mark);
     ++sums.count;
@@ -53,12 +59,29 @@ void DeviceActivity::take(const cupti::Activity& activity, const KernelName& nam
   timeline_.add(activity.start_ns, activity.end_ns, mask);
 }
 
+void DeviceActivity::take_products(const cupti::Activity& activity, const AttentionTraits& traits,
+                                   CountedKernels* counted) {
+  AttentionShape shape;
+  if (attention_shape(traits, activity.grid, &shape) && attention_.add(shape)) {
+    ++counted->attention_kernels;
+    counted->attention_ns += activity.end_ns - activity.start_ns;
+  } else {
+    ++counted->uncounted_kernels;
+    counted->uncounted_ns += activity.end_ns - activity.start_ns;
+  }
+}
+
 void DeviceActivity::fill(const NameTable& names, Record* record) {
   record->time = timeline_.sums(&record->series);
   record->steps = steps_.estimate();
   record->late = timeline_.late();
   record->late_ns = timeline_.late_ns();
   record->samples = samples_;
+  CountedKernels& counted = record->counted;
+  counted.gemm_ns = 0;
+  for (const uint64_t ns : record->gemm_ns) counted.gemm_ns += ns;
+  counted.attention_flops = attention_.executed();
+  counted.attention_model_flops = attention_.model();
   fill_kernels(names, record);
 }
 

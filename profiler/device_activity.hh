@@ -1,11 +1,12 @@
-// What ran on one device of a process: time, sums by class, collective, precision and name,
-// training steps, and a sample of collectives. Fixed memory; not thread-safe.
+// What ran on one device of a process: time, sums by class, collective, precision and name, FLOPs
+// of attention, training steps, and a sample of collectives. Fixed memory; not thread-safe.
 #ifndef MFU_PROFILER_DEVICE_ACTIVITY_HH_
 #define MFU_PROFILER_DEVICE_ACTIVITY_HH_
 
 #include <cstddef>
 #include <cstdint>
 
+#include "profiler/attention_flops.hh"
 #include "profiler/cupti_gate.hh"
 #include "profiler/name_table.hh"
 #include "profiler/record.hh"
@@ -37,6 +38,8 @@ class DeviceActivity {
   };
 
   bool seen_before(const cupti::Activity& activity);
+  void take_products(const cupti::Activity& activity, const AttentionTraits& traits,
+                     CountedKernels* counted);
   void fill_kernels(const NameTable& names, Record* record) const;
 
   Timeline timeline_;
@@ -44,6 +47,7 @@ class DeviceActivity {
   uint64_t remembered_[kRemembered];
   Sums of_name_[NameTable::kMostNames];  // by KernelName::number
   CollectiveSamples samples_;
+  AttentionSums attention_;
   StepDetector steps_;
   TimeSeries folded_series_;  // the timeline's own
 };

@@ -68,12 +68,29 @@ void GemmTable::add(const GemmShape& shape, uint32_t thread) {
   const uint32_t number = note(shape);
   if (number != kNoNumber) return add_replays(number, thread, 1);
   const unsigned __int128 flops = shape.flops();
-  Unlisted& sum = unlisted_[static_cast<size_t>(shape.precision)];
-  sum.calls.fetch_add(1, std::memory_order_relaxed);
+  unlisted_[static_cast<size_t>(shape.precision)].add(flops);
+  if (is_narrow(shape.precision)) return;
+  const size_t column = std::min<size_t>(thread, kGemmThreads - 1);
+  unlisted_by_[column][operation_of(shape)].add(flops);
+}
+
+void GemmTable::Unlisted::add(unsigned __int128 flops) {
   FlopSum split;
   split.add(flops);
-  sum.mega.fetch_add(split.mega, std::memory_order_relaxed);
-  sum.rest.fetch_add(split.rest, std::memory_order_relaxed);
+  calls.fetch_add(1, std::memory_order_relaxed);
+  mega.fetch_add(split.mega, std::memory_order_relaxed);
+  rest.fetch_add(split.rest, std::memory_order_relaxed);
+}
+
+void GemmTable::unlisted(UnlistedGemms* out) const {
+  for (size_t thread = 0; thread < kGemmThreads; ++thread) {
+    for (size_t operation = 0; operation < kOperations; ++operation) {
+      const Unlisted& sum = unlisted_by_[thread][operation];
+      FlopSum& flops = out->flops[thread][operation];
+      flops = {.mega = sum.mega.load(std::memory_order_relaxed), .rest = 0};
+      flops.add(sum.rest.load(std::memory_order_relaxed));
+    }
+  }
 }
 
 void GemmTable::add_replays(uint32_t number, uint32_t thread, uint64_t times) {

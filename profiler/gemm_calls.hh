@@ -31,6 +31,18 @@ struct GemmShape {
   bool operator==(const GemmShape&) const = default;
 };
 
+enum GemmOperation { kTN, kNN, kNT, kTT, kOperations };  // of A and B
+inline GemmOperation operation_of(const GemmShape& shape) {
+  if (shape.transposed_a) return shape.transposed_b ? kTT : kTN;
+  return shape.transposed_b ? kNT : kNN;
+}
+
+// 8 bits and less: inputs that are often copied, transposed, to suit (T,N).
+constexpr bool is_narrow(Precision precision) {
+  return precision == Precision::kFp8 || precision == Precision::kFp4 ||
+         precision == Precision::kInt8;
+}
+
 // A sum of FLOPs: a petaflop/s fills 64 bits in five hours.
 struct FlopSum {
   static constexpr int kRestBits = 20;
@@ -63,6 +75,12 @@ struct GemmCount {
     for (const uint64_t each : calls) sum += each;
     return sum;
   }
+};
+
+// FLOPs of calls whose shapes found no place in the table: tokens of a batch, or of an expert, that
+// are another number each time.
+struct UnlistedGemms {
+  FlopSum flops[kGemmThreads][kOperations];  // but of narrow inputs
 };
 
 // What a record says of them. Calls are those that ran: direct ones, and captured ones as often as
@@ -100,6 +118,7 @@ class GemmTable {
 
   // All shapes, by number; unused ones are empty().
   void counts(GemmCount (&out)[kShapes]) const;
+  void unlisted(UnlistedGemms* out) const;
   // Adds calls, FLOPs and shapes of `counts`, which may hold more than counts() said, and what is
   // unlisted or uncovered.
   void sum(const GemmCount (&counts)[kShapes], GemmSums* sums) const;
@@ -114,6 +133,8 @@ class GemmTable {
     std::atomic<uint64_t> last;
   };
   struct Unlisted {
+    void add(unsigned __int128 flops);
+
     std::atomic<uint64_t> calls;
     std::atomic<uint64_t> mega;
     std::atomic<uint64_t> rest;  // 2^44 calls have room
@@ -121,6 +142,7 @@ class GemmTable {
 
   Slot slots_[kShapes];
   Unlisted unlisted_[kPrecisions];
+  Unlisted unlisted_by_[kGemmThreads][kOperations];  // of those that are not narrow
   std::atomic<uint64_t> order_;
   std::atomic<uint64_t> uncovered_;
 };

@@ -65,6 +65,7 @@ void abandon() {
 
 bool take(const Snapshot** out) {
   if (!is_open || !the_graphs.sum(snapshot.shapes, &snapshot.sums)) return false;
+  the_table.unlisted(&snapshot.unlisted);
   for (size_t i = 0; i < symbol_count; ++i) snapshot.sums.entries += patch.patched(i);
   *out = &snapshot;
   return true;

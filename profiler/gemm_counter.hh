@@ -27,6 +27,7 @@ void abandon();
 struct Snapshot {
   GemmCount shapes[GemmTable::kShapes];  // in no order; unused ones are empty()
   GemmSums sums;
+  UnlistedGemms unlisted;
 };
 bool take(const Snapshot** out);
 

@@ -1,5 +1,6 @@
-// Kernel names. Three tables do the work: names that mean communication, words that tell its
-// collective, and the vocabularies in which libraries write the types of a matrix multiplication.
+// Kernel names. Tables do the work: names that mean communication, words that tell its collective,
+// names of attention and convolutions, and (gemm_name.cc) the vocabularies in which libraries write
+// the types of a matrix multiplication.
 //
 // Names come mangled from CUPTI and demangled from trace files. Patterns are therefore identifiers:
 // "deep_ep" is found in "deep_ep::intranode::dispatch<8>" and in "_ZN7deep_ep9intranode8dispatch",
@@ -90,6 +91,43 @@ constexpr auto kCollectiveWords = std::to_array<CollectiveWords>({
     {Collective::kReduce, {"oneshotreduce", "kernelreduce", "ncclreduce"}},
 });
 
+// Attention: FlashAttention 2 to 4, memory-efficient attention of xformers and torch, cuDNN's,
+// TensorRT-LLM's, Triton's tutorial and what was made of it, FlashInfer.
+constexpr auto kAttention = std::to_array<string_view>(
+    {"flashfwd", "flashbwddqdkdv", "flashattn", "attention", "computeattn", "fmha", "attnfwd",
+     "attnbwd", "sparseattn", "withpagedkvcache", "flashmla"});
+// In cuDNN's generated kernels sdpa comes with its pass: sdpa_sm90_flash_fprop.
+constexpr auto kPasses = std::to_array<string_view>({"fprop", "bprop"});
+// State-space and linear attention by chunks: Mamba 2, flash-linear-attention.
+constexpr auto kChunks = std::to_array<string_view>(
+    {"chunkscan", "chunkstate", "bmmchunk", "chunkfwdkernel", "chunkbwdkernel", "chunkgateddelta"});
+// Convolutions of cuDNN and CUTLASS, and those of torch, Mamba and Triton.
+constexpr auto kConvolutions =
+    std::to_array<string_view>({"implicitgemm", "convol", "winograd", "fprop", "dgrad", "wgrad",
+                                "conv1d", "conv2d", "conv3d", "convdepthwise"});
+// Around these: sums over rows, conversions, tables of offsets, caches.
+constexpr auto kNoProducts = std::to_array<string_view>(
+    {"elementwise", "preprocess", "postprocess", "combine", "dotdoo", "convertdq", "offsets",
+     "im2col", "reshapeandcache", "pagedattentionv2reduce"});
+
+// cuDNN's oldest: scudnn, h884cudnn.
+bool is_cudnn_kind(string_view name) {
+  constexpr string_view kLibrary = "cudnn_";
+  for (size_t at = name.find(kLibrary); at != kNotFound; at = name.find(kLibrary, at + 1)) {
+    if (at > 0 && is_identifier(name[at - 1]) && name[at - 1] != '_') return true;
+  }
+  return false;
+}
+
+bool multiplies(string_view name) {
+  const auto start = [name](string_view text) { return begins(name, text); };
+  const bool fused = std::any_of(kInductor.begin(), kInductor.end(), start);
+  if ((fused && !begins(name, "triton_tem_")) || any_folded(name, kNoProducts)) return false;
+  return any_folded(name, kAttention) || any_folded(name, kChunks) ||
+         any_folded(name, kConvolutions) || is_cudnn_kind(name) ||
+         (contains_folded(name, "sdpa") && any_folded(name, kPasses));
+}
+
 bool is_communication(string_view name) {
   auto whole = [name](string_view text) { return has_identifier(name, text, true); };
   auto prefix = [name](string_view text) { return has_identifier(name, text, false); };
@@ -144,6 +182,8 @@ KernelKind classify_kernel(string_view name) {
   } else if (is_gemm(name)) {
     kind.gemm = true;
     kind.precision = gemm_precision(name);
+  } else {
+    kind.multiplies = multiplies(name);
   }
   return kind;
 }

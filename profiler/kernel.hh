@@ -38,6 +38,7 @@ struct KernelKind {
   Collective collective = Collective::kNone;
   bool gemm = false;  // a matrix multiplication (cuBLAS, CUTLASS, nvjet, Triton's named ones)
   Precision precision = Precision::kUnknown;  // of a gemm only
+  bool multiplies = false;  // no gemm, yet it multiplies matrices: attention or a convolution
 };
 
 // Mangled or demangled names, any NCCL generation. Unknown names are compute.

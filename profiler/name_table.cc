@@ -29,6 +29,8 @@ const KernelName& NameTable::find(const char* name) {
     slot.name = name;
     memcpy(slot.prefix, name, std::min(length + 1, sizeof(slot.prefix)));
     slot.known.kind = classify_kernel({name, length});
+    slot.known.attention =
+        slot.known.kind.multiplies ? attention_traits({name, length}) : AttentionTraits{};
     slot.known.mark = step_kernel_ != nullptr && strstr(name, step_kernel_) != nullptr
                           ? KernelMark::kDeclared
                       : is_optimizer_kernel({name, length}) ? KernelMark::kOptimizer

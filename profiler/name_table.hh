@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "profiler/attention_flops.hh"
 #include "profiler/kernel.hh"
 #include "profiler/steps.hh"
 
@@ -18,9 +19,11 @@ inline constexpr size_t kKernelNameSize = 96;
 struct KernelName {
   KernelKind kind;
   KernelMark mark;
-  uint32_t number;  // below NameTable::kMostNames; kUnlisted: the table was full
-  uint64_t hash;    // of the whole name: the same in every process
+  AttentionTraits attention;  // where the kind multiplies
+  uint32_t number;            // below NameTable::kMostNames; kUnlisted: the table was full
+  uint64_t hash;              // of the whole name: the same in every process
 };
+static_assert(sizeof(KernelName) == 24, "an entry of the table of pointers is a cache line");
 
 class NameTable {
  public:

@@ -6,6 +6,7 @@
 
 #include "profiler/clock_ns.hh"
 #include "profiler/cupti_gate.hh"
+#include "profiler/dlsym_patch.hh"
 #include "profiler/got_patch.hh"
 #include "profiler/record_clock.hh"
 
@@ -248,11 +249,13 @@ void watch(const Host& wanted) {
     real[i] = cupti::function(kSymbols[i].name);
     if (real[i] == nullptr) real[i] = reinterpret_cast<void*>(missing);
   }
-  patch.apply();
+  dlsym_patch::add(kSymbols, kFunctions);
+  watch_new_objects();
 }
 
 void watch_new_objects() {
   patch.apply();
+  dlsym_patch::apply();
 }
 
 bool was_first() {

@@ -1,6 +1,7 @@
 // Another CUPTI client in the process, such as torch.profiler's Kineto: knows when it comes and
 // when it has left, by its own calls. They are redirected to wrappers here (got_patch.hh), which
-// pass them on. A client that finds CUPTI by dlsym is not seen.
+// pass them on; who asks dlsym for one of these functions finds its wrapper (dlsym_patch.hh). A
+// client that has asked before we came, or by dlvsym, is not seen.
 //
 // It comes with the first call that takes something from us: a registration of buffer callbacks or
 // of a clock, a subscription, or an activity kind if it has registered callbacks before: they are

@@ -344,10 +344,15 @@ void publish(uint64_t now_ns, const Account& account, bool last) {
   const uint64_t at_ns = clock_ns(CLOCK_MONOTONIC);
   const gemm_counter::Snapshot* gemms = nullptr;
   const bool counted = gemm_counter::take(&gemms);
+  InferredFlops inferred;
+  if (counted) inferred = infer_model_flops(gemms->shapes, gemms->sums, gemms->unlisted);
   {
     Locked locked;
     Record& process = primary();
-    if (counted) process.gemms = gemms->sums;  // otherwise those of the last turn stay
+    if (counted) {  // otherwise those of the last turn stay
+      process.gemms = gemms->sums;
+      process.inferred = inferred;
+    }
     process.callback_ns = account.callback_ns;
     process.worker_ns = account.worker_ns;
     process.memory_bytes = memory_bytes + account.buffer_bytes;

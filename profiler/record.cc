@@ -69,6 +69,17 @@ const char* step_fault(const StepEstimate& steps) {
   return sane(values, sizeof(values) / sizeof(values[0])) ? nullptr : "steps";
 }
 
+// Each compute kernel is one of the three kinds at most.
+const char* counted_fault(const Record& record) {
+  const CountedKernels& counted = record.counted;
+  if (const char* fault = counted_kernels_fault(counted)) return fault;
+  const bool fits =
+      counted.gemm_kernels + counted.attention_kernels + counted.uncounted_kernels <=
+          record.compute_kernels &&
+      counted.gemm_ns + counted.attention_ns + counted.uncounted_ns <= record.compute_kernel_ns;
+  return fits ? nullptr : "more counted kernels than all";
+}
+
 }  // namespace
 
 const char* state_name(State state) {
@@ -161,6 +172,7 @@ const char* record_fault(const Record& record) {
                              record.published_ns - record.started_ns};
   if (!sane(counts, sizeof(counts) / sizeof(counts[0]))) return "count";
   if (!sane(record.gemm_ns, kPrecisions)) return "gemm_ns";
+  if (const char* fault = counted_fault(record)) return fault;
   if (!sane(record.collective_ns, kCollectives)) return "collective_ns";
   if (!sane(record.collective_count, kCollectives)) return "collective_count";
   for (const RecordedKernel& kernel : record.kernels) {
@@ -175,6 +187,7 @@ const char* record_fault(const Record& record) {
   if (const char* fault = record.series.fault()) return fault;
   if (const char* fault = communicator_fault(record.communicators)) return fault;
   if (const char* fault = gemm_sums_fault(record.gemms)) return fault;
+  if (const char* fault = inferred_flops_fault(record.inferred)) return fault;
   if (const char* fault = sensor_fault(record.sensors)) return fault;
   if (const char* fault = storage_fault(record.storage)) return fault;
   return record.samples.fault();

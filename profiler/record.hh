@@ -23,8 +23,10 @@
 
 #include "profiler/collective_samples.hh"
 #include "profiler/communicator_sums.hh"
+#include "profiler/counted_kernels.hh"
 #include "profiler/gemm_calls.hh"
 #include "profiler/kernel.hh"
+#include "profiler/model_inference.hh"
 #include "profiler/name_table.hh"
 #include "profiler/sensor_sums.hh"
 #include "profiler/steps.hh"
@@ -48,8 +50,8 @@ inline constexpr char kCuptiVariable[] = "MFU_CUPTI";             // path of lib
 inline constexpr char kStepKernelVariable[] = "MFU_STEP_KERNEL";  // part of a name, optional
 inline constexpr char kStepRangeVariable[] = "MFU_STEP_RANGE";    // name of an NVTX range, optional
 inline constexpr char kSensorsVariable[] = "MFU_SENSORS";         // "off": NVML is left alone
-inline constexpr char kCountVariable[] = "MFU_COUNT";  // "off": no call of cuBLAS is counted
-inline constexpr char kKeepVariable[] = "MFU_KEEP_DIR";           // folder for copies, optional
+inline constexpr char kCountVariable[] = "MFU_COUNT";    // "off": no call of cuBLAS is counted
+inline constexpr char kKeepVariable[] = "MFU_KEEP_DIR";  // folder for copies, optional
 
 // Why a process has no (or no more) attribution. Order is severity's: a merge keeps the largest.
 enum class State : uint32_t {
@@ -152,7 +154,8 @@ struct Record {
   uint64_t copies = 0;             // memcpy, peer copies and memset
   uint64_t compute_kernel_ns = 0;  // sums of durations: concurrent ones count twice
   uint64_t copy_ns = 0;
-  uint64_t gemm_ns[kPrecisions] = {};         // kernel time of GEMMs by input precision
+  uint64_t gemm_ns[kPrecisions] = {};  // kernel time of GEMMs by input precision
+  CountedKernels counted;
   uint64_t collective_ns[kCollectives] = {};  // kernel time by collective
   uint64_t collective_count[kCollectives] = {};
   RecordedKernel kernels[kTopKernels] = {};  // longest time first; the unused ones have count 0
@@ -181,6 +184,7 @@ struct Record {
 
   // Matrix multiplications that were called for (primary record only).
   GemmSums gemms;
+  InferredFlops inferred;
 
   // What NCCL's profiler interface told (primary record only, but for `abi`).
   CommunicatorSums communicators;

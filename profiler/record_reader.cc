@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 
 namespace mfu {
 namespace {
@@ -61,6 +62,58 @@ std::vector<TimeSums> parts_of(const Record& record) {
     parts.push_back(part);
   }
   return parts;
+}
+
+// The reason, or the FLOPs that attention's are added to.
+void add_model(const InferredFlops& inferred, ProcessFlops* flops) {
+  const auto kernel_ns = static_cast<double>(flops->kernel_ns);
+  if (flops->executed() == FlopSum{}) {
+    flops->no_model = "no-flops";
+  } else if (inferred.verdict > Inference::kKnown) {
+    flops->no_model = inference_reason(inferred.verdict);
+  } else if (inferred.verdict == Inference::kNothing && flops->gemm != FlopSum{}) {
+    flops->no_model = inference_reason(Inference::kFewSteps);
+  } else if (static_cast<double>(flops->uncounted_ns) > kMostUncountedTime * kernel_ns) {
+    flops->no_model = "uncounted-kernels";
+  } else if (static_cast<double>(flops->counted_ns) < kLeastCountedTime * kernel_ns) {
+    flops->no_model = "coverage";
+  }
+  flops->model.add(inferred.flops.value());
+  flops->recomputed = inferred.recomputed_permille / 1000.0;
+}
+
+Precision heaviest_precision(const double (&weights)[kPrecisions]) {
+  const auto* most = std::max_element(std::begin(weights), std::end(weights));
+  return *most > 0 ? static_cast<Precision>(most - weights) : Precision::kUnknown;
+}
+
+// That of most counted FLOPs, where more time is counted than not; else of most time of GEMMs, as
+// far as kernels' names tell it.
+void add_peak(std::span<const Record* const> records, const GemmSums& gemms, ProcessFlops* flops) {
+  double by_flops[kPrecisions] = {};
+  double by_time[kPrecisions] = {};
+  const Record* device = nullptr;
+  for (const Record* record : records) {
+    if (record->time.span_ns() == 0) continue;
+    const bool mixed =
+        device != nullptr && (record->sm_count != device->sm_count ||
+                              std::strcmp(record->device_name, device->device_name) != 0);
+    if (mixed) flops->no_peak = "mixed-gpus";
+    device = record;
+    for (int i = 0; i < kPrecisions; ++i) by_time[i] += static_cast<double>(record->gemm_ns[i]);
+  }
+  for (int i = 0; i < kPrecisions; ++i) by_flops[i] = gemms.flops[i].approximate();
+  if (flops->counted_ns >= flops->uncounted_ns) flops->precision = heaviest_precision(by_flops);
+  if (flops->precision == Precision::kUnknown) flops->precision = heaviest_precision(by_time);
+  if (!flops->no_peak.empty() || device == nullptr) return;
+  flops->peak = known_peak(device->device_name, flops->precision, device->sm_count);
+  if (flops->precision == Precision::kUnknown) {
+    flops->no_peak = "precision-unknown";
+  } else if (flops->peak.gigaflops == 0) {
+    flops->no_peak = "peak-unknown";
+  }
+  flops->capacity =
+      static_cast<double>(flops->peak.gigaflops) * static_cast<double>(flops->span_ns);
 }
 
 }  // namespace
@@ -177,6 +230,73 @@ std::string record_note(const Record& record) {
     say(text);
   }
   return note;
+}
+
+FlopSum ProcessFlops::executed() const {
+  FlopSum sum = gemm;
+  sum.add(attention.value());
+  return sum;
+}
+
+std::string ProcessFlops::no_hfu() const {
+  if (executed() == FlopSum{}) return "no-flops";
+  const bool covered =
+      static_cast<double>(counted_ns) >= kLeastCountedTime * static_cast<double>(kernel_ns);
+  return covered ? no_peak : "coverage";
+}
+
+void ProcessFlops::add(const ProcessFlops& other) {
+  const bool differs = peak.gigaflops != other.peak.gigaflops || precision != other.precision;
+  if (gpus == 0 || differs) {
+    peak = gpus == 0 ? other.peak : Peak{};
+    precision = gpus == 0 ? other.precision : Precision::kUnknown;
+  }
+  const double weight = gemm.approximate();
+  const double other_weight = other.gemm.approximate();
+  if (weight + other_weight > 0) {
+    recomputed = (recomputed * weight + other.recomputed * other_weight) / (weight + other_weight);
+  }
+  gpus += other.gpus;
+  span_ns += other.span_ns;
+  kernel_ns += other.kernel_ns;
+  counted_ns += other.counted_ns;
+  uncounted_ns += other.uncounted_ns;
+  gemm.add(other.gemm.value());
+  attention.add(other.attention.value());
+  model.add(other.model.value());
+  capacity += other.capacity;
+  if (no_model.empty()) no_model = other.no_model;
+  if (no_peak.empty()) no_peak = other.no_peak;
+}
+
+std::optional<ProcessFlops> process_flops(std::span<const Record* const> records) {
+  const Record* primary = nullptr;
+  ProcessFlops flops;
+  CountedKernels kernels;
+  for (const Record* record : records) {
+    if ((record->flags & kPrimary) != 0) primary = record;
+    if (record->time.span_ns() == 0) continue;
+    ++flops.gpus;
+    flops.span_ns += record->time.span_ns();
+    flops.kernel_ns += record->compute_kernel_ns;
+    kernels.gemm_kernels += record->counted.gemm_kernels;
+    kernels.gemm_ns += record->counted.gemm_ns;
+    kernels.attention_kernels += record->counted.attention_kernels;
+    kernels.attention_ns += record->counted.attention_ns;
+    kernels.uncounted_ns += record->counted.uncounted_ns;
+    flops.attention.add(record->counted.attention_flops.value());
+    flops.model.add(record->counted.attention_model_flops.value());
+  }
+  const GemmSums gemms = primary != nullptr ? primary->gemms : GemmSums{};
+  for (const FlopSum& sum : gemms.flops) flops.gemm.add(sum.value());
+  const bool told = gemms.entries > 0 || flops.executed() != FlopSum{};
+  if (flops.gpus == 0 || !told) return {};
+  const uint64_t gemm_ns = counted_gemm_ns(kernels, gemms);
+  flops.counted_ns = gemm_ns + kernels.attention_ns;
+  flops.uncounted_ns = kernels.gemm_ns - gemm_ns + kernels.uncounted_ns;
+  add_model(primary != nullptr ? primary->inferred : InferredFlops{}, &flops);
+  add_peak(records, gemms, &flops);
+  return flops;
 }
 
 }  // namespace mfu

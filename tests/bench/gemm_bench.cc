@@ -52,6 +52,7 @@ void gemm_ex(benchmark::State& state) {
     call(handle(), 1, 0, 4096, 8192, 4096, nullptr, nullptr, CUDA_R_16BF, 4096, nullptr,
          CUDA_R_16BF, 4096, nullptr, nullptr, CUDA_R_16BF, 4096, CUBLAS_COMPUTE_32F, -1);
   }
+  state.SetItemsProcessed(state.iterations());
 }
 
 void sgemm(benchmark::State& state) {
@@ -59,6 +60,7 @@ void sgemm(benchmark::State& state) {
   for (auto _ : state) {
     call(handle(), 0, 0, 512, 512, 512, nullptr, nullptr, 512, nullptr, 512, nullptr, nullptr, 512);
   }
+  state.SetItemsProcessed(state.iterations());
 }
 
 // A new shape with every call, as requests of all lengths bring: the table is full soon.
@@ -69,6 +71,7 @@ void gemm_ex_of_any_shape(benchmark::State& state) {
     call(handle(), 1, 0, 4096, ++n & 0xfffff, 4096, nullptr, nullptr, CUDA_R_16BF, 4096, nullptr,
          CUDA_R_16BF, 4096, nullptr, nullptr, CUDA_R_16BF, 4096, CUBLAS_COMPUTE_32F, -1);
   }
+  state.SetItemsProcessed(state.iterations());
 }
 
 void lt_matmul(benchmark::State& state) {
@@ -82,6 +85,7 @@ void lt_matmul(benchmark::State& state) {
     call(nullptr, description, nullptr, nullptr, layout, nullptr, layout, nullptr, nullptr, layout,
          nullptr, layout, nullptr, nullptr, size_t{0}, nullptr);
   }
+  state.SetItemsProcessed(state.iterations());
 }
 
 void graph_launch(benchmark::State& state) {
@@ -90,12 +94,14 @@ void graph_launch(benchmark::State& state) {
   caller("cudaGraphInstantiateWithFlags")(&exec, &graph, nullptr, nullptr, nullptr, nullptr);
   const auto call = caller("cudaGraphLaunch");
   for (auto _ : state) call(exec, nullptr, nullptr, nullptr, nullptr, nullptr);
+  state.SetItemsProcessed(state.iterations());
 }
 
 void load_counter(benchmark::State& state) {
   void* counter = load("libgemm_probe.so");
   const auto open = reinterpret_cast<bool (*)()>(dlsym(counter, "gemmProbeOpen"));
   for (auto _ : state) open();
+  state.SetItemsProcessed(state.iterations());
 }
 
 // A turn in which nothing has been loaded: once a second, in our own thread.
@@ -103,11 +109,13 @@ void look_for_new_objects(benchmark::State& state) {
   const auto apply =
       reinterpret_cast<void (*)()>(dlsym(load("libgemm_probe.so"), "gemmProbeApply"));
   for (auto _ : state) apply();
+  state.SetItemsProcessed(state.iterations());
 }
 void take_sums(benchmark::State& state) {
   const auto take =
       reinterpret_cast<const void* (*)()>(dlsym(load("libgemm_probe.so"), "gemmProbeTake"));
   for (auto _ : state) benchmark::DoNotOptimize(take());
+  state.SetItemsProcessed(state.iterations());
 }
 
 BENCHMARK(gemm_ex)->Name("not counted: cublasGemmEx");

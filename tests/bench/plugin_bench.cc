@@ -105,7 +105,7 @@ void read_records_64(benchmark::State& state) {
   for (auto _ : state) {
     SpoolRecords found = read_records(spool.plan);
     NodeSums sums;
-    add_records(found.records, kEnd, &sums);
+    add_records(found.records, kStart, kEnd, &sums);
     if (sums.processes != 64) return state.SkipWithError("not every record was read");
   }
   state.SetItemsProcessed(state.iterations());
@@ -122,7 +122,7 @@ std::map<uint32_t, NodeSums> nodes_of(uint32_t count) {
     sums.last = 1;
     sums.gpus = 8;
     sums.until_ns = kEnd;
-    add_records(records, kEnd, &sums);
+    add_records(records, kStart, kEnd, &sums);
   }
   return nodes;
 }
@@ -151,7 +151,7 @@ void merge_4096_nodes(benchmark::State& state) {
     Comment job;
     CollectiveSpreads all;
     for (uint32_t i = 0; i < kNodes; ++i) all.add(of_node);
-    const Comment step = report_step(plan, nodes, all, kEnd, true);
+    const Comment step = report_step(plan, nodes, all, {}, kEnd, true);
     if (!merge_step(&job, step, 0) || step.gpus != 8 * kNodes || !step.no_time.empty()) {
       return state.SkipWithError("no sound step");
     }
@@ -162,7 +162,7 @@ void merge_4096_nodes(benchmark::State& state) {
 BENCHMARK(merge_4096_nodes);
 
 Comment step_comment() {
-  return report_step(plan_of(4, ""), nodes_of(4), {}, kEnd, true);
+  return report_step(plan_of(4, ""), nodes_of(4), {}, {}, kEnd, true);
 }
 
 Comment job_comment() {

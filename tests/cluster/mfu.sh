@@ -56,10 +56,14 @@ value() {
 # sum LINE NAME: one of the exact sums; NAME as in mfu-report --json.
 sum() {
     local names=(model_flops capacity_flop flops_ns elapsed_ns attributed_ns span_ns compute_ns exposed_communication_ns
-        overlapped_communication_ns exposed_memory_ns lost_ns training_steps training_ns collective_ns wait_ns) sums i
+        overlapped_communication_ns exposed_memory_ns lost_ns training_steps training_ns training_gpu_ms collective_ns
+        wait_ns executed_flops executed_capacity_flop executed_ns counted_ms kernel_ms energy_j energy_ms clock_megacycles
+        clock_ms tensor_active_ms tensor_ms read_mb written_mb io_ms productive_ms start_up_ms restart_ms writing_ms
+        reading_ms stalled_ms tail_ms) sums i
     IFS=, read -ra sums < <(value "$1" sum | tr -d .)
     for i in "${!names[@]}"; do
-        [[ ${names[i]} != "$2" ]] || { echo "$((36#${sums[i]}))"; return; }
+        # A sum of 0 is written as nothing.
+        [[ ${names[i]} != "$2" ]] || { echo "$((36#${sums[i]:-0}))"; return; }
     done
     return 1
 }

@@ -57,6 +57,48 @@ like "$flops" '^[1-9][0-9]{12,}$' "mfu-analyze flops tells a training step's FLO
 is "$(sum "$l" model_flops)" "$((flops * 20))" 'model=: as many a step that was counted'
 like "$(srun -n1 --gpus=1 --mfu-profile=model=/nonexistent/m,batch=1,seq=1 true 2>&1)" '/nonexistent/m' 'a model that cannot be read is refused'
 
+# --- MFU and HFU from counted matrix multiplications, with nothing declared
+
+# Of a step and rank of the generator's default shape, to the FLOP.
+model=24661702213632 plain=24936580120576 recomputed=32083405701120
+job=$(submit -n2 --gpus-per-task=1 --mfu-profile --wrap "srun train --ranks 2 --steps 20 --gemms --truth $work/gemms.%r")
+wait_job "$job"
+l=$(line "$job" 's=0')
+diagnose "$l"
+is "$(value "$l" basis)" gemm 'counted: the basis is said'
+is "$(sum "$l" model_flops)" "$((model * 20 * 2))" 'counted: the model FLOPs of every step, nothing declared'
+is "$(sum "$l" executed_flops)" "$((plain * 20 * 2))" 'counted: the executed FLOPs'
+is "$(truth model_flops "$work"/gemms.*)" "$((model * 20 * 2))" 'counted: the generator says the same'
+like "$(value "$l" mfu) $(value "$l" hfu)" '^[1-9][0-9.]*% [1-9][0-9.]*%$' 'counted: MFU and HFU'
+like "$(value "$l" counted)" '^[5-9][0-9.]+%$' 'counted: their share of the kernels'
+
+job=$(submit -n2 --gpus-per-task=1 --mfu-profile --wrap "srun train --ranks 2 --steps 20 --gemms --recompute")
+wait_job "$job"
+l=$(line "$job" 's=0')
+diagnose "$l"
+is "$(sum "$l" model_flops)" "$((model * 20 * 2))" 'recomputation is no work of the model'
+is "$(sum "$l" executed_flops)" "$((recomputed * 20 * 2))" 'recomputation is executed'
+
+job=$(submit -n1 --gpus=1 --mfu-profile=count=off --wrap "srun train --ranks 1 --steps 20 --gemms")
+wait_job "$job"
+l=$(line "$job" 's=0')
+is "$(value "$l" mfu) $(value "$l" hfu)" 'n/a(no-flops) n/a(count-off)' 'count=off leaves cuBLAS alone'
+
+# --- a site's own peaks
+
+printf 'NVIDIA H100 80GB HBM3\tOurs\tbf16=800\n' >"$MFU_CLUSTER_DIR/peaks"
+mfu_plugin update=10 peaks="$MFU_CLUSTER_DIR/peaks"
+job=$(submit -n1 --gpus=1 --mfu-profile=flops=1e12 --wrap 'srun train --ranks 1 --steps 20')
+wait_job "$job"
+l=$(line "$job" 's=0')
+is "$(value "$l" gpus) $(value "$l" peak)" '1xOurs 800(bf16,file)' 'peaks= goes before the table, and the line says so'
+printf 'NVIDIA H100 80GB HBM3\tOurs\tbf16=many\n' >"$MFU_CLUSTER_DIR/peaks"
+job=$(submit -n1 --gpus=1 --mfu-profile=flops=1e12 --wrap 'srun train --ranks 1 --steps 20')
+wait_job "$job"
+is "$(value "$(line "$job" 's=0')" peak)" '989.4(bf16)' 'a broken file costs no line'
+like "$(<"$MFU_CLUSTER_DIR/log/collector.log")" 'peaks: line 1: ' 'and is told where collectors report'
+mfu_plugin update=10
+
 # --- records that are kept, with what NCCL tells
 
 mkdir "$work/kept" && chown alice "$work/kept"
@@ -122,4 +164,9 @@ diagnose "$l"
 is "$(value "$l" steps)" '60(period)' 'killed: the steps that were done'
 is "$(sum "$l" model_flops)" 60000000000000 'killed: and their FLOPs'
 like "$(value "$l" mfu)" '^[0-9.]+%$' 'killed: with an MFU'
+like "$(value "$l" goodput)" '^[1-9][0-9.]*%\(tail\)$' 'killed: what hung is its loss'
+is "$(value "$l" power)" 500W "the GPUs' power"
+like "$(value "$l" energy)" '^(49\.[5-9]|50\.[0-5])J$' 'and energy: two GPUs for 50 ms'
+like "$(value "$l" clock)" '^17[0-9][0-9]/1980$' 'their clock'
+like "$(value "$l" io)" '^[0-9]+\.[0-9]{2}\+[0-9]+\.[0-9]{2}GB/s$' 'what they read and wrote'
 done_testing

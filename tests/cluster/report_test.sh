@@ -14,9 +14,15 @@ cp "$build/mfu-report" "$report"
 # 8 H100 for 22 s at 51.9 %, and the same without declared FLOPs.
 line='mfu/1 mfu=51.9% hfu=n/a(no-counts) basis=model gpus=8xH100-SXM peak=989.4(bf16) compute=78.2% comm=12.1%+9.3%'
 line+=' mem=0.2% idle=9.5% steps=20 step=1.10s cover=100.0%/99.8% s=0 sum=opvj41gmps0,1bmlhqzz0yyo,28uput4w,28uput4w,'
-line+='28uput4w,28uput4o,1r86jev4,9s736rk,7ip31mo,5tkkxs,5tkkxs,k,a3u8cn4,0,0.'
+line+='28uput4w,28uput4o,1r86jev4,9s736rk,7ip31mo,5tkkxs,5tkkxs,k,a3u8cn4,,,,,,,,,,,,,,,,,,,,,,,,.'
 plain='mfu/1 mfu=n/a(no-flops) hfu=n/a(no-counts) gpus=8xH100-SXM peak=n/a compute=n/a(denied) comm=n/a mem=n/a idle=n/a'
-plain+=' cover=0.0%/0.0% s=0 sum=0,0,0,28uput4w,0,0,0,0,0,0,0,0,0,0,0.'
+plain+=' cover=0.0%/0.0% s=0 sum=,,,28uput4w,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,.'
+# A GPU for 0.4 s: 0.2 s of training steps, 0.1 s of a checkpoint, 0.06 s before and 0.04 s behind them, at 600 W; of a
+# job's first run, and of its second.
+run0='mfu/1 mfu=n/a(no-flops) gpus=1xH100-SXM compute=75.0% goodput=50.0%(checkpoint) power=600W clock=1755/1980(power)'
+run0+=' s=0 sum=,,,6m5dz4,6m5dz4,,4ym1hc,,,,,,,,,,,,,,,6o,b4,ji,b4,,,1c,c,b4,5k,1o,,2s,,,14.'
+run1=${run0/ s=0/ run=1 s=0}
+run1=${run1/5k,1o,,/5k,,1o,}
 
 # Jobs live until their start is in the database: the controller sends it within 5 s, and of a job that has ended before,
 # slurmdbd knows neither name nor nodes.
@@ -61,7 +67,7 @@ is "$("$report" -n -P -j "${array}_[1-2]" | wc -l)" 2 'array tasks in brackets'
 is "$(column WHY "${array}_1")" 'no line' 'a job without a line'
 is "$("$report" -n -P -j "$requeued" | wc -l)" 1 'the last run of a requeued job'
 is "$("$report" -n -P -D -j "$requeued" | wc -l)" 2 'with --duplicates all runs'
-like "$(column WHY "$requeued" -D | head -n 1)" '^broken line: byte [0-9]+: sum= must be 15 numbers' 'a line that was cut off'
+like "$(column WHY "$requeued" -D | head -n 1)" '^broken line: byte [0-9]+: sum= must be [0-9]+ numbers' 'a line that was cut off'
 
 is "$("$report" -n -P | wc -l)" 5 "root sees everybody's jobs of today"
 is "$(as_user alice "$report" -n -P | cut -d'|' -f3 | sort -u)" alice 'others see their own'
@@ -93,6 +99,44 @@ is "$(query '[.format, (.jobs | length), .totals.jobs_with_mfu] | join(" ")')" '
 is "$(query '.jobs[0] | "\(.mfu) \(.sums.elapsed_ns)"')" '0.519 176000000000' 'JSON: exact sums'
 is "$(query '.jobs[0].line')" "$line" 'JSON: the line as it stands'
 is "$(query '.jobs[1] | "\(.mfu) \(.mfu_reason) \(.time_reason)"')" 'null no-flops denied' 'JSON: reasons'
+
+# columns that are chosen
+is "$("$report" -j "$two" -P -o jobid,Mfu,name%2,gpu,peak | paste -sd' ')" \
+    "JOBID|MFU|NAME|GPU|PEAK $two|51.9%|train|H100-SXM|989.4(bf16)" '--format'
+is "$("$report" -j "$two" -n -o name%3,steps)" 'tr+  20' '--format with a width'
+like "$("$report" --helpformat)" $'(^|\n)MFU +model FLOPs utilisation\n' '--helpformat'
+like "$("$report" --goodput -e)" $'(^|\n)RESTART ' '--helpformat of --goodput'
+like "$(code "$report" -o mfu,foo)" "^2 mfu-report: --format: there is no column 'foo'; those that there are: JOBID NAME " \
+    'an unknown column'
+like "$(code "$report" -o mfu --json)" '^2 mfu-report: --format is for tables' '--format with --json'
+
+# --- goodput of a job of two runs
+job=$(submit --gres=gpu:1 --requeue --job-name=again --wrap "$hold")
+started "$job"
+scontrol update "jobid=$job" admincomment="$run0"
+is "$(column POWER "$job") $(column GOODPUT "$job")" '600W 50.0%' "the line of a job that still runs is the controller's"
+scontrol requeue "$job"
+wait_until 150 job_state_is "$job" RUNNING || diagnose "the requeued job did not run: $(squeue -j "$job")"
+started "$job"
+scontrol update "jobid=$job" admincomment="$run1"
+sleep 1.1 # of whole seconds, which Slurm counts, there is one
+finish "$job"
+sacct_field "$job" State 20 COMPLETED >/dev/null
+seconds=$(($(sacct -D -X -n -P -j "$job" -o ElapsedRaw | paste -sd+)))
+goodput=$("$report" --goodput --json -j "$job")
+part() { jq -r "$1" <<<"$goodput"; }
+is "$(part '[.format, (.jobs | length), .jobs[0].runs, .jobs[0].runs_with_line] | join(" ")')" 'mfu-report-goodput/1 1 2 2' \
+    'goodput: a job with two runs'
+is "$(part '.jobs[0].allocated_gpu_seconds')" "$seconds" 'goodput: GPU time of both'
+is "$(part '.jobs[0].goodput.parts | [.productive_ns, .start_up_ns, .restart_ns, .writing_ns, .tail_ns] | join(" ")')" \
+    '400000000 60000000 60000000 200000000 80000000' 'goodput: parts of both runs'
+is "$(part '.jobs[0].goodput.parts.outside_ns')" "$((seconds * 1000000000 - 800000000))" 'goodput: time outside of job steps'
+is "$(part '.jobs[0].goodput.largest_loss')" outside 'goodput: the largest loss'
+like "$(part '.jobs[0].queued_seconds')" '^[1-9][0-9]*$' 'goodput: the queue between the runs'
+like "$("$report" --goodput -j "$job" -P -n -o jobid,runs,io,losses)" \
+    "^$job\|2\|0.12\+0.03GB/s\|outside,checkpoint,tail,start-up,restart$" 'goodput: the table'
+is "$("$report" --goodput -s CD -n -P -o name | sort | paste -sd' ')" 'again arr arr ein-Name?mit-vielen-Zeichen train' \
+    'goodput: states are those of the last run'
 
 "$mfu_cluster" kill "$MFU_CLUSTER_DIR" slurmdbd
 error=$("$report" 2>&1 >/dev/null)

@@ -13,12 +13,12 @@ FAKE_CUDA_OBJECTS := $(addprefix $(FAKE_OBJ)/,cuda_driver.o cuda_graphs.o gpu_mo
 FAKE_CUPTI_OBJECTS := $(addprefix $(FAKE_OBJ)/,cupti.o cupti_collector.o cupti_faults.o \
 	cupti_records.o cupti_results.o)
 FAKE_TRAIN_OBJECTS := $(addprefix $(FAKE_OBJ)/,train.o training_step.o gpu_client.o kineto_window.o \
-	collective_calls.o)
+	collective_calls.o cublas_calls.o)
 FAKE_REPLAY_OBJECTS := $(addprefix $(FAKE_OBJ)/,replay.o replay_script.o gpu_client.o)
 FAKE_TRACE_SCRIPT_OBJECTS := $(addprefix $(FAKE_OBJ)/,trace_script.o trace_events.o replay_script.o)
 
 FAKES += $(addprefix $(FAKE_DIR)/,libcuda.so.1 libcupti.so.13 libinjection_probe.so \
-	libkineto_client.so libkineto_client_now.so libcudart.so.13 libcublas.so.13 libcublasLt.so.13 \
+	libkineto_client.so libkineto_client_now.so libkineto_client_by_name.so libcudart.so.13 libcublas.so.13 libcublasLt.so.13 \
 	libgemm_client.so libgemm_client_now.so libgemm_probe.so train replay trace_script)
 
 $(FAKE_OBJ)/%.o: tests/fake/%.cc
@@ -42,6 +42,11 @@ $(FAKE_DIR)/libkineto_client.so $(FAKE_DIR)/libkineto_client_now.so: $(FAKE_OBJ)
 		$(FAKE_DIR)/libcupti.so.13
 	$(call say,LD,$@)$(CXX) $(LDFLAGS) $(FAKE_LIBRARY_FLAGS) $(KINETO_BINDING) \
 		-Wl,-soname,$(@F) -o $@ $^
+
+# The same one, not linked with CUPTI: it finds the functions by dlsym.
+$(FAKE_DIR)/libkineto_client_by_name.so: $(addprefix $(FAKE_OBJ)/,kineto_client.o cupti_by_name.o)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CXX) $(LDFLAGS) $(FAKE_LIBRARY_FLAGS) -Wl,-soname,$(@F) -o $@ $^ -ldl
 
 # cuBLAS, and a library that is linked with it, bound either way. Opened by path, they find each other
 # by SONAME or by their own folder.

@@ -5,8 +5,9 @@
 // any.
 //
 // It lives in libkineto_client.so, which is linked with libcupti as libtorch_cpu.so is, so that its
-// calls go through a global offset table of its own. Workloads find it by dlsym. Its buffers come
-// from malloc() and are not zeroed.
+// calls go through a global offset table of its own, and in libkineto_client_by_name.so, which
+// finds CUPTI by dlsym (cupti_by_name.cc). Workloads find it by dlsym. Its buffers come from
+// malloc() and are not zeroed.
 #ifndef MFU_TESTS_FAKE_KINETO_CLIENT_HH_
 #define MFU_TESTS_FAKE_KINETO_CLIENT_HH_
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "tests/fake/collective_calls.hh"
+#include "tests/fake/cublas_calls.hh"
 #include "tests/fake/gpu_client.hh"
 #include "tests/fake/kineto_window.hh"
 #include "tests/fake/training_step.hh"
@@ -37,7 +38,7 @@ struct Run {
   uint64_t seed;
   double step_ms, mfu_target, peak_tflops, gemm_tflops, sleep_before, sleep_after;
   std::string truth, exec;
-  bool forks, fork_exit, crash, no_sync, quick_exit, nvtx;
+  bool forks, fork_exit, crash, no_sync, quick_exit, nvtx, gemms;
 
   uint64_t step_ns() const {
     double flops = static_cast<double>(shape.step_flops());
@@ -83,7 +84,11 @@ bool read_options(int argc, char** argv, Run* run) {
        "from this step on profile itself as torch.profiler does, and check the profile")          //
       ("kineto-steps", number(&run->kineto_steps, 1), "so many steps; at least one must follow")  //
       ("nccl", number(&run->nccl_abi, 0),
-       "tell NCCL's profiler plugin of each collective, by its interface of this version")    //
+       "tell NCCL's profiler plugin of each collective, by its interface of this version")  //
+      ("gemms", po::bool_switch(&run->gemms),
+       "call cuBLAS for each matrix multiplication, as PyTorch does")  //
+      ("recompute", po::bool_switch(&shape.recompute),
+       "backward computes each layer's forward pass again, on top of the step's time")        //
       ("nvtx", po::bool_switch(&run->nvtx), "an NVTX range \"train_step\" around each step")  //
       ("no-sync", po::bool_switch(&run->no_sync), "do not wait for the device at the end")    //
       ("exec", po::value(&run->exec), "at the end exec this program")                         //
@@ -147,6 +152,9 @@ void write_truth(const Run& run, int device, const std::string& device_name, int
   field("idle_ns", part[0]);
   field("gemm_ns", truth.gemm_ns);
   field("attention_ns", truth.attention_ns);
+  field("gemm_kernels", truth.gemm_kernels);
+  field("gemm_flops", truth.gemm_flops);
+  field("attention_flops", truth.attention_flops);
   field("kernels", truth.compute_kernels + truth.communication_kernels);
   field("compute_kernels", truth.compute_kernels);
   field("communication_kernels", truth.communication_kernels);
@@ -189,6 +197,7 @@ void sleep_seconds(double seconds) {
 int train(const Run& run) {
   sleep_seconds(run.sleep_before);
   KinetoWindow kineto(run.kineto_from, run.kineto_steps);
+  CublasCalls cublas(run.gemms);
   GpuClient gpu;
   if (run.devices > gpu.device_count()) throw std::runtime_error("fewer devices than --devices");
   // A single device is chosen by the local rank, as in torch programs that see all of a node's.
@@ -225,6 +234,7 @@ int train(const Run& run) {
                       static_cast<uint64_t>(step);
       lay_out_step(run.shape, run.step_ns(), run.ranks, seed, &layout);
       for (GpuOperation& operation : layout.take()) operations.push_back(operation);
+      cublas.make(layout.take_calls());
     }
     std::stable_sort(operations.begin(), operations.end(),
                      [](const auto& a, const auto& b) { return a.start_ns < b.start_ns; });

@@ -120,7 +120,11 @@ class Step {
     elementwise(kElementwise);  // embedding
     for (uint64_t layer = 0; layer < shape_.layers; ++layer) forward();
     head();
-    for (uint64_t layer = shape_.layers; layer-- > 0;) backward(layer == 0);
+    for (uint64_t layer = shape_.layers; layer-- > 0;) {
+      end_reduce_in_ = reduce_ != kNone ? 1 + jitter_.below(11) : 0;
+      if (shape_.recompute) forward();
+      backward(layer == 0);
+    }
     finish_reduce();
     for (uint64_t layer = 0; layer < shape_.layers; ++layer) elementwise(kOptimizer);
   }
@@ -138,25 +142,29 @@ class Step {
   void forward() {
     const uint64_t h = shape_.hidden;
     elementwise(kNorm);
-    gemm(kGemmXmma, h * 3 * h, 3 * h);
+    gemm(kGemmXmma, h, 3 * h, kForwardPass);
     attention(kFlashForward, 1);
-    gemm(kGemmNvjet, h * h, h);
+    layout_.truth().attention_flops += attention_flops();
+    gemm(kGemmNvjet, h, h, kForwardPass);
     elementwise(kNorm);
-    gemm(kGemmNvjet, h * 4 * h, 4 * h);
+    gemm(kGemmNvjet, h, 4 * h, kForwardPass);
     elementwise(kElementwise);
-    gemm(kGemmXmma, h * 4 * h, h);
+    gemm(kGemmXmma, 4 * h, h, kForwardPass);
   }
 
   // Output layer and loss. The two multiplications of its backward run at the same time on two
   // streams for half of their duration: the union of compute is less than its sum.
   void head() {
     const uint64_t flops = 2 * shape_.tokens() * shape_.hidden * shape_.vocab;
-    gemm(kGemmXmma, shape_.hidden * shape_.vocab, shape_.vocab);
+    gemm(kGemmXmma, shape_.hidden, shape_.vocab, kForwardPass);
     elementwise(kCrossEntropy);
     GpuOperation zero = copy(GpuWork::kMemset, 0, shape_.hidden * shape_.vocab * 2);
     size_t fill = layout_.open(kMemoryWork, zero);
     layout_.advance(jitter_.around(gap_ns_));
     layout_.close(fill);
+    in_backward_ = true;
+    call(shape_.hidden, shape_.vocab, kInputGradient);
+    call(shape_.hidden, shape_.vocab, kWeightGradient);
     uint64_t half = jitter_.around(matmul_ns(flops) * 2 / 3);
     size_t dgrad = layout_.open(kComputeWork, kernel(kGemmNvjet, kMainStream, 132));
     layout_.advance(half);
@@ -173,20 +181,20 @@ class Step {
   // last layer's begins inside its last kernel: nothing is left to hide the rest of it.
   void backward(bool last) {
     const uint64_t h = shape_.hidden;
-    end_reduce_in_ = reduce_ != kNone ? 1 + jitter_.below(11) : 0;
-    gemm(kGemmNvjet, h * 4 * h, 4 * h);
-    gemm(kGemmNvjetWgrad, h * 4 * h, h);
+    gemm(kGemmNvjet, 4 * h, h, kInputGradient);
+    gemm(kGemmNvjetWgrad, 4 * h, h, kWeightGradient);
     elementwise(kElementwise);
-    gemm(kGemmNvjet, h * 4 * h, h);
-    gemm(kGemmNvjetWgrad, h * 4 * h, 4 * h);
+    gemm(kGemmNvjet, h, 4 * h, kInputGradient);
+    gemm(kGemmNvjetWgrad, h, 4 * h, kWeightGradient);
     elementwise(kNormBackward);
-    gemm(kGemmXmma, h * h, h);
-    gemm(kGemmNvjetWgrad, h * h, h);
+    gemm(kGemmXmma, h, h, kInputGradient);
+    gemm(kGemmNvjetWgrad, h, h, kWeightGradient);
     attention(kFlashBackward, 2);
-    gemm(kGemmXmma, h * 3 * h, h);
+    layout_.truth().attention_flops += attention_flops() / 2 * 5;
+    gemm(kGemmXmma, h, 3 * h, kInputGradient);
     elementwise(kNormBackward);
     if (last) midway_ = [this] { begin_reduce(); };
-    gemm(kGemmNvjetWgrad, h * 3 * h, 3 * h);
+    gemm(kGemmNvjetWgrad, h, 3 * h, kWeightGradient);
     if (!last) begin_reduce();
   }
 
@@ -214,17 +222,31 @@ class Step {
            static_cast<double>(shape_.step_flops());
   }
 
-  // Multiplies all tokens with a matrix of this many parameters.
-  void gemm(const char* name, uint64_t parameters, uint64_t columns) {
-    uint64_t ns = jitter_.around(matmul_ns(2 * shape_.tokens() * parameters));
+  enum Pass { kForwardPass, kInputGradient, kWeightGradient };
+
+  void call(uint64_t in, uint64_t out, Pass pass) {
+    const uint64_t tokens = shape_.tokens();
+    GemmCall gemm = {out, tokens, in, true, false, in_backward_};
+    if (pass == kInputGradient) gemm = {in, tokens, out, false, false, in_backward_};
+    if (pass == kWeightGradient) gemm = {in, out, tokens, false, true, in_backward_};
+    layout_.call(gemm);
+  }
+
+  // Of a linear layer.
+  void gemm(const char* name, uint64_t in, uint64_t out, Pass pass) {
+    uint64_t ns = jitter_.around(matmul_ns(2 * shape_.tokens() * in * out));
+    uint64_t columns = pass == kInputGradient ? in : out;
     uint64_t tiles = (shape_.tokens() + 127) / 128 * ((columns + 127) / 128);
     layout_.truth().gemm_ns += ns;
+    call(in, out, pass);
     run(kernel(name, kMainStream, static_cast<uint32_t>(tiles)), ns);
   }
 
+  // Forward.
+  uint64_t attention_flops() const { return 4 * shape_.tokens() * shape_.seq * shape_.hidden; }
+
   void attention(const char* name, uint64_t times) {
-    uint64_t flops = times * 4 * shape_.tokens() * shape_.seq * shape_.hidden;
-    uint64_t ns = jitter_.around(matmul_ns(flops));
+    uint64_t ns = jitter_.around(matmul_ns(times * attention_flops()));
     layout_.truth().attention_ns += ns;
     run(kernel(name, kMainStream, static_cast<uint32_t>((shape_.seq + 127) / 128),
                static_cast<uint32_t>(shape_.batch), static_cast<uint32_t>(shape_.heads)),
@@ -261,6 +283,7 @@ class Step {
   Layout& layout_;
   double elementwise_ns_;
   double gap_ns_;
+  bool in_backward_ = false;
   size_t reduce_ = kNone;       // the running all-reduce
   uint64_t end_reduce_in_ = 0;  // kernels until the one inside of which it ends
   std::function<void()> midway_;
@@ -304,6 +327,16 @@ void Layout::advance(uint64_t ns) {
 std::vector<GpuOperation> Layout::take() {
   classes_.clear();
   return std::exchange(operations_, {});
+}
+
+void Layout::call(const GemmCall& gemm) {
+  calls_.push_back(gemm);
+  ++truth_.gemm_kernels;
+  truth_.gemm_flops += gemm.flops();
+}
+
+std::vector<GemmCall> Layout::take_calls() {
+  return std::exchange(calls_, {});
 }
 
 void lay_out_step(const ModelShape& shape, uint64_t step_ns, int ranks, uint64_t seed,

@@ -22,6 +22,7 @@ struct ModelShape {
   uint64_t seq;
   uint64_t batch;  // sequences per rank and step
   uint64_t vocab;
+  bool recompute = false;  // backward runs each layer's forward pass once more
 
   uint64_t tokens() const { return seq * batch; }
   // Forward and backward of one step on one rank, as in appendix B of the PaLM paper: 6 FLOPs a
@@ -33,6 +34,17 @@ struct ModelShape {
   }
 };
 
+// A matrix multiplication as PyTorch asks cuBLAS for it: D[m x n] = op(A)[m x k] op(B)[k x n],
+// column-major. Of a linear layer forward is T N (outputs x tokens), the gradient of its input N N
+// (inputs x tokens), that of its weights N T (inputs x outputs).
+struct GemmCall {
+  uint64_t m, n, k;
+  bool transposed_a, transposed_b;
+  bool backward;  // called by autograd's thread: also what backward recomputes
+
+  uint64_t flops() const { return 2 * m * n * k; }
+};
+
 enum WorkClass : uint32_t { kComputeWork = 1, kCommunicationWork = 2, kMemoryWork = 4 };
 
 struct TimeTruth {
@@ -41,6 +53,9 @@ struct TimeTruth {
   uint64_t partition_ns[8] = {};  // [0]: idle between start and end; [m]: exactly the classes in m
   uint64_t gemm_ns = 0;           // sum over matrix multiplication kernels
   uint64_t attention_ns = 0;      // sum over attention kernels
+  uint64_t gemm_kernels = 0;      // each has its call
+  uint64_t gemm_flops = 0;        // executed
+  uint64_t attention_flops = 0;   // executed; as the kernels' names tell, if a head has 128
   uint64_t compute_kernels = 0;
   uint64_t communication_kernels = 0;
   uint64_t copies = 0;  // copies and fills
@@ -58,6 +73,10 @@ class Layout {
 
   // Operations closed and open since the last call, in order of their start. None may be open.
   std::vector<GpuOperation> take();
+  // A multiplication that the program calls for. Its kernel is opened besides.
+  void call(const GemmCall& gemm);
+  // Since the last call, in order.
+  std::vector<GemmCall> take_calls();
   TimeTruth& truth() { return truth_; }
 
  private:
@@ -67,6 +86,7 @@ class Layout {
   uint32_t open_[3] = {};  // operations of each class
   std::vector<GpuOperation> operations_;
   std::vector<WorkClass> classes_;
+  std::vector<GemmCall> calls_;
   TimeTruth truth_;
 };
 

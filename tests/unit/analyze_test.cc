@@ -5,7 +5,10 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <functional>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "profiler/analysis.hh"
@@ -103,6 +106,171 @@ TEST_F(Analyze, Json) {
   EXPECT_EQ(json["top_kernels"][0]["count"], 2);
   EXPECT_EQ(json["partial"], false);
   EXPECT_TRUE(json["stragglers"].is_null());
+}
+
+// --- records: FLOPs that were counted
+
+// 1 s of an H100 (989.4 TFLOP/s in bf16), of which kernels ran 0.8 s: GEMMs 0.5 s, attention 0.1 s.
+mfu::Record counted_record(uint32_t task) {
+  mfu::Record record;
+  record.flags = mfu::kPrimary | mfu::kFinished;
+  record.task = task;
+  record.pid = 100 + task;
+  record.started_ns = 1;
+  record.published_ns = 2'000'000'000;
+  std::snprintf(record.device_name, sizeof(record.device_name), "NVIDIA H100 80GB HBM3");
+  record.time.span_start_ns = 500'000'000;
+  record.time.span_end_ns = 1'500'000'000;
+  record.time.partition_ns[mfu::kCompute] = 800'000'000;
+  record.compute_kernels = 1000;
+  record.compute_kernel_ns = 800'000'000;
+  record.gemm_ns[static_cast<int>(mfu::Precision::kBf16)] = 500'000'000;
+  record.counted = {.gemm_kernels = 100,
+                    .gemm_ns = 500'000'000,
+                    .attention_kernels = 10,
+                    .attention_ns = 100'000'000};
+  record.counted.attention_flops.add(70'000'000'000'000);
+  record.counted.attention_model_flops.add(60'000'000'000'000);
+  record.gemms.entries = 1;
+  record.gemms.calls[static_cast<int>(mfu::Precision::kBf16)] = 100;
+  record.gemms.flops[static_cast<int>(mfu::Precision::kBf16)].add(400'000'000'000'001);
+  record.inferred.verdict = mfu::Inference::kKnown;
+  record.inferred.flops.add(300'000'000'000'001);
+  record.inferred.recomputed_permille = 750;
+  return record;
+}
+
+std::string record_bytes(mfu::Record record) {
+  record.size = sizeof(record);
+  record.sequence = 1;
+  record.checksum = mfu::record_checksum(record);
+  EXPECT_EQ(mfu::record_fault(record), nullptr);
+  std::string bytes(mfu::kRecordFileSize, '\0');
+  std::memcpy(bytes.data(), &record, sizeof(record));
+  return bytes;
+}
+
+TEST_F(Analyze, FlopsOfRecords) {
+  for (uint32_t task : {0u, 1u}) {
+    write(std::to_string(task) + ".mfu", record_bytes(counted_record(task)));
+  }
+  Ran ran = run("--json " + folder_);
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  const Json json = Json::parse(ran.out);
+  const Json& flops = json["flops"];
+  EXPECT_EQ(flops["gpus"], 2);
+  EXPECT_EQ(flops["gemm"], "800000000000002");
+  EXPECT_EQ(flops["attention"], "140000000000000");
+  EXPECT_EQ(flops["executed"], "940000000000002");
+  EXPECT_EQ(flops["model"], "720000000000002");
+  EXPECT_EQ(flops["recomputed"], 0.75);
+  EXPECT_EQ(flops["kernel_ns"], 1'600'000'000);
+  EXPECT_EQ(flops["counted_ns"], 1'200'000'000);
+  EXPECT_EQ(flops["uncounted_ns"], 0);
+  EXPECT_EQ(flops["precision"], "bf16");
+  EXPECT_EQ(flops["peak_gigaflops"], 989'400);
+  EXPECT_EQ(flops["peak_basis"], "table");
+  EXPECT_NEAR(flops["mfu"].get<double>(), 360.0 / 989.4, 1e-9);
+  EXPECT_NEAR(flops["hfu"].get<double>(), 470.0 / 989.4, 1e-9);
+  EXPECT_TRUE(flops["no_mfu"].is_null() && flops["no_hfu"].is_null());
+  EXPECT_EQ(flops["processes"][1]["rank"], "1");
+  EXPECT_EQ(flops["processes"][1]["model"], "360000000000001");
+  const Json& record = json["files"][0]["record"];
+  EXPECT_EQ(record["multiplying_kernels"]["attention"]["model_flops"], "60000000000000");
+  EXPECT_EQ(record["gemms"]["by_precision"]["bf16"]["flops"], "400000000000001");
+  ran = run(folder_);
+  EXPECT_NE(ran.out.find("  0        1  400.0 T    70.00 T    75.0%  360.0 T       75.0%  36.4%  "
+                         "47.5%  989.4 bf16\n"),
+            std::string::npos)
+      << ran.out;
+  EXPECT_NE(ran.out.find("  all      2  800.0 T    140.0 T    75.0%  720.0 T"), std::string::npos)
+      << ran.out;
+}
+
+// A process's FLOPs are told once, however many devices it has.
+TEST_F(Analyze, FlopsOfAProcessOnTwoDevices) {
+  mfu::Record first = counted_record(0);
+  mfu::Record second = counted_record(0);
+  second.flags = mfu::kFinished;
+  second.device = 1;
+  second.gemms = {};
+  second.inferred = {};
+  first.counted.gemm_kernels = second.counted.gemm_kernels = 50;
+  write("a.mfu", record_bytes(second));
+  write("b.mfu", record_bytes(first));
+  const Json flops = Json::parse(run("--json " + folder_).out)["flops"];
+  EXPECT_EQ(flops["processes"].size(), 1u);
+  EXPECT_EQ(flops["gpus"], 2);
+  EXPECT_EQ(flops["gemm"], "400000000000001");
+  EXPECT_EQ(flops["executed"], "540000000000001");
+  EXPECT_EQ(flops["counted_ns"], 1'200'000'000);
+  EXPECT_NEAR(flops["mfu"].get<double>(), 210.0 / 989.4, 1e-9);
+}
+
+TEST_F(Analyze, FlopsThatAreNotKnownHaveAReason) {
+  struct Case {
+    const char* no_mfu;
+    const char* no_hfu;
+    std::function<void(mfu::Record*)> change;
+  };
+  const int bf16 = static_cast<int>(mfu::Precision::kBf16);
+  const Case cases[] = {
+      {"ambiguous-shapes", "",
+       [](mfu::Record* r) { r->inferred = {.verdict = mfu::Inference::kAmbiguous}; }},
+      {"few-steps", "", [](mfu::Record* r) { r->inferred = {}; }},
+      {"uncounted-kernels", "",
+       [](mfu::Record* r) {
+         r->counted.uncounted_kernels = 1;
+         r->counted.uncounted_ns = 8'000'001;
+       }},
+      {"", "",
+       [](mfu::Record* r) {
+         r->counted.uncounted_kernels = 1;
+         r->counted.uncounted_ns = 8'000'000;  // 1% of the kernels' time
+       }},
+      // More GEMM kernels than calls: 90 of 100 are counted, the rest is not.
+      {"uncounted-kernels", "", [bf16](mfu::Record* r) { r->gemms.calls[bf16] = 90; }},
+      {"coverage", "coverage", [](mfu::Record* r) { r->compute_kernel_ns = 1'200'000'001; }},
+      {"peak-unknown", "peak-unknown", [](mfu::Record* r) { r->device_name[0] = 'X'; }},
+      {"few-steps", "peak-unknown",
+       [](mfu::Record* r) {
+         r->inferred = {};
+         r->device_name[0] = 'X';
+       }},
+      {"no-flops", "no-flops",
+       [](mfu::Record* r) {
+         r->gemms = {};
+         r->gemms.entries = 1;
+         r->inferred = {};
+         r->counted = {};
+       }},
+  };
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    mfu::Record record = counted_record(0);
+    cases[i].change(&record);
+    write("x.mfu", record_bytes(record));
+    const Ran ran = run("--json " + folder_);
+    const Json flops = Json::parse(ran.out)["flops"];
+    const auto reason = [](const Json& json) {
+      return json.is_null() ? std::string() : json.get<std::string>();
+    };
+    EXPECT_EQ(reason(flops["no_mfu"]), cases[i].no_mfu) << i;
+    EXPECT_EQ(reason(flops["no_hfu"]), cases[i].no_hfu) << i;
+    EXPECT_EQ(flops["mfu"].is_null(), cases[i].no_mfu[0] != '\0') << i;
+    const std::string table = run(folder_).out;
+    if (cases[i].no_mfu[0] == '\0') continue;
+    EXPECT_NE(table.find("mfu n/a(" + std::string(cases[i].no_mfu) + "): 1 process\n"),
+              std::string::npos)
+        << table;
+  }
+  // Nobody counted: nothing is said.
+  mfu::Record record = counted_record(0);
+  record.gemms = {};
+  record.inferred = {};
+  record.counted = {};
+  write("x.mfu", record_bytes(record));
+  EXPECT_TRUE(Json::parse(run("--json " + folder_).out)["flops"].is_null());
+  EXPECT_EQ(run(folder_).out.find("FLOPs"), std::string::npos);
 }
 
 TEST_F(Analyze, BrokenFiles) {

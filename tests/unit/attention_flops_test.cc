@@ -36,7 +36,7 @@ std::string with(std::string name, const std::string& flags) {
 
 bool read(const std::string& name, uint32_t x, AttentionShape* shape) {
   const uint32_t grid[3] = {x, 4, 32};
-  return attention_shape(name, grid, shape);
+  return attention_shape(attention_traits(name), grid, shape);
 }
 
 // 4 sequences, 32 heads of 128, 4096 tokens, causal: 4 x 4 x 32 x 4096^2 x 128 / 2, by hand.
@@ -105,30 +105,81 @@ TEST(AttentionFlops, SaysNothingWhereNameAndGridDoNot) {
   for (size_t length = 0; length + 1 < whole.find("EEv"); ++length) {
     EXPECT_FALSE(read(whole.substr(0, length), 2, &shape)) << length;
   }
-  EXPECT_TRUE(is_flash_attention(whole));
-  EXPECT_TRUE(is_flash_attention(with(kBackward, "0100110")));
-  EXPECT_TRUE(is_flash_attention("flash_fwd_splitkv_kernel"));
-  EXPECT_FALSE(is_flash_attention("flash_bwd_dot_do_o_kernel"));
+}
+
+TEST(AttentionFlops, RefusesWhatHasNoRoom) {
+  AttentionShape shape;
+  AttentionTraits traits = attention_traits(with(kMangled, "01001100"));
+  EXPECT_FALSE(attention_shape(traits, {UINT32_MAX, UINT32_MAX, UINT32_MAX}, &shape));
+  EXPECT_FALSE(attention_shape(traits, {1, UINT32_MAX, UINT32_MAX}, &shape));
+  EXPECT_FALSE(attention_shape(traits, {1 << 17, 1, 1}, &shape));
+  EXPECT_FALSE(attention_shape(AttentionTraits{}, {32, 4, 32}, &shape));
+  std::string name = with(kMangled, "01001100");
+  name.replace(name.find("Li128ELi128"), 11, "Li65536ELi65536");
+  EXPECT_EQ(attention_traits(name).block, 0u);
+}
+
+// 64 tokens to 64, 2 heads of 128, not causal, by hand: 4 x 2 x 64 x 64 x 128 forward.
+constexpr AttentionShape kForwardShape = {
+    .batch_heads = 2, .length = 64, .head_dimension = 128, .precision = Precision::kBf16};
+constexpr uint64_t kForwardFlops = 4'194'304;
+
+AttentionShape backward_of(AttentionShape shape) {
+  shape.backward = true;
+  return shape;
+}
+AttentionShape of_length(uint64_t length) {
+  AttentionShape shape = kForwardShape;
+  shape.length = length;
+  return shape;
 }
 
 // In deterministic mode the backward grid is 132 SMs / (batch x heads): not what forward had.
-TEST(AttentionFlops, BackwardNeedsItsForward) {
-  AttentionPairs pairs;
-  AttentionShape forward, backward, odd;
-  ASSERT_TRUE(read(with(kMangled, "01001100"), 32, &forward));
-  ASSERT_TRUE(read(with(kBackward, "0100110"), 32, &backward));
-  ASSERT_TRUE(read(with(kBackward, "0100110"), 2, &odd));
-  forward.precision = backward.precision;
-  EXPECT_FALSE(pairs.accept(backward));
-  EXPECT_TRUE(pairs.accept(forward));
-  EXPECT_TRUE(pairs.accept(backward));
-  EXPECT_FALSE(pairs.accept(odd));
-  for (uint64_t i = 1; i <= 100; ++i) {
-    AttentionShape other = forward;
-    other.length = i;
-    EXPECT_TRUE(pairs.accept(other));
+TEST(AttentionSums, BackwardNeedsItsForward) {
+  AttentionSums sums = {};
+  EXPECT_FALSE(sums.add(backward_of(kForwardShape)));
+  EXPECT_EQ(sums.executed(), FlopSum{});
+  EXPECT_EQ(sums.model(), FlopSum{});
+  EXPECT_TRUE(sums.add(kForwardShape));
+  EXPECT_TRUE(sums.add(backward_of(kForwardShape)));
+  EXPECT_FALSE(sums.add(backward_of(of_length(128))));
+  AttentionShape causal = backward_of(kForwardShape);
+  causal.causal = true;
+  EXPECT_FALSE(sums.add(causal));
+  EXPECT_EQ(sums.executed().value(), kForwardFlops + kForwardFlops / 2 * 5);
+  EXPECT_EQ(sums.model().value(), 3 * kForwardFlops);
+}
+
+TEST(AttentionSums, RecomputedForwardPassesAreNoWorkOfTheModel) {
+  AttentionSums sums = {};
+  for (int step = 0; step < 10; ++step) {
+    EXPECT_TRUE(sums.add(kForwardShape));
+    EXPECT_TRUE(sums.add(kForwardShape));  // recomputed
+    EXPECT_TRUE(sums.add(backward_of(kForwardShape)));
   }
-  EXPECT_FALSE(pairs.accept(backward));  // forgotten
+  EXPECT_EQ(sums.executed().value(), 10 * (2 * kForwardFlops + kForwardFlops / 2 * 5));
+  EXPECT_EQ(sums.model().value(), 10 * 3 * kForwardFlops);
+  // A shape that never runs backwards is somebody's inference, whatever others do.
+  for (int i = 0; i < 7; ++i) EXPECT_TRUE(sums.add(of_length(128)));
+  EXPECT_EQ(sums.model().value(), 10 * 3 * kForwardFlops + 7 * 4 * kForwardFlops);
+}
+
+TEST(AttentionSums, ForgetsShapesAndNoFlops) {
+  AttentionSums sums = {};
+  unsigned __int128 executed = 0;
+  unsigned __int128 model = 0;
+  for (uint64_t length = 64; length < 64 + 1000; ++length) {
+    const AttentionShape forward = of_length(length);
+    EXPECT_TRUE(sums.add(forward));
+    EXPECT_TRUE(sums.add(forward));
+    EXPECT_TRUE(sums.add(backward_of(forward)));
+    executed += 2 * forward.flops() + backward_of(forward).flops();
+    model += forward.flops() + backward_of(forward).model_flops();
+    EXPECT_EQ(sums.executed().value(), executed);
+    EXPECT_EQ(sums.model().value(), model);
+  }
+  EXPECT_FALSE(sums.add(backward_of(of_length(64))));  // forgotten
+  EXPECT_EQ(sums.executed().value(), executed);
 }
 
 }  // namespace

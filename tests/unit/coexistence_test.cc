@@ -143,9 +143,12 @@ TEST_P(AnotherClient, ComesAndLeaves) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Bound, AnotherClient,
-                         testing::Values("libkineto_client.so", "libkineto_client_now.so"),
+                         testing::Values("libkineto_client.so", "libkineto_client_now.so",
+                                         "libkineto_client_by_name.so"),
                          [](const auto& info) {
-                           return strstr(info.param, "now") != nullptr ? "WhenLoaded" : "Lazily";
+                           return info.index == 0   ? "Lazily"
+                                  : info.index == 1 ? "WhenLoaded"
+                                                    : "ByName";
                          });
 
 // Its library is opened when the profiler has long been there.
@@ -161,6 +164,25 @@ TEST(Coexistence, ClientIsLoadedLater) {
     ticker.tick_for(&gpu, 2 * kSecond);
   });
   expect_gap(records[0], ticker, kTurnNs);
+}
+
+// The same of one that finds CUPTI by dlsym, whether or not calls of cuBLAS are counted, which is
+// the other reason to look after dlsym.
+TEST(Coexistence, ClientByNameIsLoadedLater) {
+  for (const char* count : {"on", "off"}) {
+    Ticker& ticker = *Ticker::shared();
+    std::vector<Record> records = profiled({{"MFU_COUNT", count}}, [&] {
+      fake::load("libcupti.so.13");
+      Gpu gpu;
+      ticker.tick_for(&gpu, kSecond / 2);
+      Kineto kineto("libkineto_client_by_name.so");
+      ticker.tick_for(&gpu, kTurnNs);
+      kineto_session(&kineto, &ticker, &gpu);
+      ticker.tick_for(&gpu, 2 * kSecond);
+    });
+    SCOPED_TRACE(count);
+    expect_gap(records[0], ticker, kTurnNs);
+  }
 }
 
 // While it is there CUPTI sees no call of ours, and after it has left all of ours again.

@@ -20,6 +20,8 @@ inline Comment step_of(uint32_t gpus, uint64_t seconds, unsigned permille) {
   step.gpu = "H100-SXM";
   step.peak_gigaflops = 989400;
   step.precision = Precision::kBf16;
+  step.peak_basis = PeakBasis::kTable;
+  step.basis = Basis::kModel;
   step.steps_by = StepsBy::kDeclared;
   Sums& sums = step.sums;
   sums.elapsed_ns = uint128{gpus} * seconds * kSecond;
@@ -35,6 +37,41 @@ inline Comment step_of(uint32_t gpus, uint64_t seconds, unsigned permille) {
   sums.lost_ns = sums.elapsed_ns * 2 / 1000;
   sums.training_steps = 20;
   sums.training_ns = seconds * kSecond;
+  sums.training_gpu_ms = uint128{gpus} * seconds * 1000;
+  return step;
+}
+
+// The same with all that can be known of a step: executed FLOPs 3% above the model's, sensors,
+// files and goodput.
+inline Comment observed_step_of(uint32_t gpus, uint64_t seconds, unsigned permille) {
+  Comment step = step_of(gpus, seconds, permille);
+  step.basis = Basis::kGemm;
+  step.steps_by = StepsBy::kPeriod;
+  step.clock_limit_mhz = 1980;
+  step.clock_reason = "power";
+  Sums& sums = step.sums;
+  const uint128 gpu_ms = uint128{gpus} * seconds * 1000;
+  sums.executed_flops = sums.model_flops * 103 / 100;
+  sums.executed_capacity_flop = sums.capacity_flop;
+  sums.executed_ns = sums.elapsed_ns;
+  sums.kernel_ms = gpu_ms * 79 / 100;
+  sums.counted_ms = sums.kernel_ms * 813 / 1000;
+  sums.training_gpu_ms = gpu_ms * 97 / 100;
+  sums.training_ns = sums.training_ns * 97 / 100;
+  sums.energy_ms = gpu_ms * 99 / 100;
+  sums.energy_j = sums.energy_ms * 612 / 1000;
+  sums.clock_ms = gpu_ms * 98 / 100;
+  sums.clock_megacycles = sums.clock_ms * 1755 / 1000;
+  sums.tensor_ms = sums.energy_ms;
+  sums.tensor_active_ms = sums.tensor_ms * 552 / 1000;
+  sums.io_ms = gpu_ms;
+  sums.read_mb = gpu_ms * 12 / 100;
+  sums.written_mb = gpu_ms * 3 / 100;
+  sums.productive_ms = gpu_ms * 960 / 1000;
+  sums.start_up_ms = gpu_ms * 9 / 1000;
+  sums.writing_ms = gpu_ms * 20 / 1000;
+  sums.stalled_ms = gpu_ms * 10 / 1000;
+  sums.tail_ms = gpu_ms / 1000;
   return step;
 }
 
@@ -106,10 +143,15 @@ inline Comment wild_comment(std::mt19937_64* random) {
   comment.gpu = wild_text(random);
   comment.peak_gigaflops = static_cast<uint64_t>(wild_number(random, UINT64_MAX));
   comment.precision = static_cast<Precision>((*random)() % kPrecisions);
+  comment.peak_basis = static_cast<PeakBasis>((*random)() % 6);
+  comment.basis = static_cast<Basis>((*random)() % kBases);
   comment.no_mfu = wild_text(random);
+  comment.no_hfu = wild_text(random);
   comment.no_time = wild_text(random);
   comment.steps_by = static_cast<StepsBy>((*random)() % kStepsBy);
   comment.slowest = (*random)() % 2 == 0 ? kNoTask : static_cast<uint32_t>((*random)() % 3);
+  comment.clock_limit_mhz = static_cast<uint32_t>(wild_number(random, UINT32_MAX));
+  comment.clock_reason = wild_text(random);
   comment.partial = wild_text(random);
   for (size_t count = (*random)() % 40; count > 0; --count) {
     comment.merged.insert(static_cast<uint32_t>(((*random)() >> 32) >> (*random)() % 32) - 16);
@@ -120,11 +162,16 @@ inline Comment wild_comment(std::mt19937_64* random) {
   return comment;
 }
 
-// What a collector can give: no part larger than its whole.
+// What a collector can give: no part larger than its whole, and sums as large as those of 16,384
+// GPUs in a year.
 inline Comment wild_step(std::mt19937_64* random) {
   Comment step = wild_comment(random);
+  for (std::string Comment::*reason : {&Comment::no_mfu, &Comment::no_hfu, &Comment::no_time,
+                                       &Comment::clock_reason, &Comment::partial}) {
+    (step.*reason).resize(std::min<size_t>((step.*reason).size(), 10));
+  }
   Sums& sums = step.sums;
-  for (const SumField& field : kSumFields) sums.*field.member %= field.most / 10;
+  for (const SumField& field : kSumFields) sums.*field.member %= field.most / 1000;
   sums.elapsed_ns += 2;
   sums.flops_ns = sums.elapsed_ns / ((*random)() % 2 + 1);
   sums.attributed_ns = sums.elapsed_ns / ((*random)() % 2 + 1);
@@ -135,6 +182,12 @@ inline Comment wild_step(std::mt19937_64* random) {
   if (sums.model_flops == 0 || sums.capacity_flop == 0) {
     sums.model_flops = sums.capacity_flop = sums.flops_ns = 0;
   }
+  sums.executed_ns = sums.elapsed_ns / ((*random)() % 2 + 1);
+  if ((*random)() % 3 == 0 || sums.executed_flops == 0 || sums.executed_capacity_flop == 0) {
+    sums.executed_ns = sums.executed_flops = sums.executed_capacity_flop = 0;
+  }
+  if (step.peak_gigaflops == 0) step.peak_gigaflops = 312000;  // FLOPs need one
+  if ((*random)() % 3 == 0) sums.clock_ms = 0;
   return step;
 }
 

@@ -39,8 +39,15 @@ struct Device {
   }
   void run(const char* name, uint64_t start_ns, uint64_t end_ns, uint32_t correlation = 1,
            uint32_t stream = 7, uint64_t graph_node = 0) {
-    take({cupti::ActivityKind::kKernel, start_ns, end_ns, 0, stream, correlation, {1, 1, 1},
-          graph_node, name});
+    take({cupti::ActivityKind::kKernel,
+          start_ns,
+          end_ns,
+          0,
+          stream,
+          correlation,
+          {1, 1, 1},
+          graph_node,
+          name});
   }
   const Record& filled() {
     activity->fill(*names, &record);
@@ -189,6 +196,156 @@ TEST(DeviceActivity, KnowsAWholeBufferThatComesTwice) {
   }
   EXPECT_EQ(device.filled().duplicates, 1200u);
   EXPECT_EQ(device.filled().compute_kernels, 1200u);
+}
+
+// --- kernels that multiply
+
+constexpr char kForward[] =
+    "void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4, false, false, "
+    "cutlass::bfloat16_t, Flash_kernel_traits<128, 128, 64, 4, cutlass::bfloat16_t> >, false, "
+    "false, false, false, true, true, false, false>(flash::Flash_fwd_params)";
+constexpr char kBackward[] =
+    "void flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<128, 64, "
+    "128, 8, 2, 4, 2, false, false, cutlass::bfloat16_t, Flash_kernel_traits<128, 64, 128, 8, "
+    "cutlass::bfloat16_t> >, false, false, false, false, true, true, false>"
+    "(flash::Flash_bwd_params)";
+// Of grid 32 x 4 x 32: 4 x 32 heads, 4096 tokens, head dimension 128, by hand.
+constexpr uint64_t kForwardFlops = 4ull * 128 * 4096 * 4096 * 128;
+constexpr uint32_t kGrid[3] = {32, 4, 32};
+
+struct Launches : Device {
+  uint64_t now_ns = 1000;
+  uint32_t correlation = 0;
+
+  cupti::Activity launch(const char* name, uint64_t ns, const uint32_t (&grid)[3] = kGrid,
+                         uint64_t graph_node = 0) {
+    cupti::Activity made{cupti::ActivityKind::kKernel, now_ns,     now_ns + ns, 0, 7, ++correlation,
+                         {grid[0], grid[1], grid[2]},  graph_node, name};
+    now_ns += ns;
+    take(made);
+    return made;
+  }
+  const CountedKernels& counted() {
+    filled();
+    EXPECT_EQ(counted_kernels_fault(record.counted), nullptr);
+    return record.counted;
+  }
+};
+
+TEST(CountedKernels, GemmsByTheirNames) {
+  Launches device;
+  device.launch(kGemm, 100);
+  device.launch(kGemm, 200, {1, 1, 1}, 9);
+  device.launch("volta_sgemm_128x64_nn", 50);
+  device.launch("elementwise", 10);
+  device.launch(kAllReduce, 1000);
+  const CountedKernels& counted = device.counted();
+  EXPECT_EQ(counted.gemm_kernels, 3u);
+  EXPECT_EQ(counted.gemm_ns, 350u);
+  EXPECT_EQ(counted.graph_gemm_kernels, 1u);
+  EXPECT_EQ(counted.attention_kernels + counted.uncounted_kernels, 0u);
+  EXPECT_EQ(device.counted().gemm_ns, 350u) << "filled twice";
+}
+
+TEST(CountedKernels, AttentionByNameAndGrid) {
+  Launches device;
+  device.launch(kForward, 100);
+  device.launch(kForward, 10, {16, 4, 32});
+  device.launch(kBackward, 250);
+  const CountedKernels& counted = device.counted();
+  EXPECT_EQ(counted.attention_kernels, 3u);
+  EXPECT_EQ(counted.attention_ns, 360u);
+  EXPECT_EQ(counted.uncounted_kernels, 0u);
+  EXPECT_EQ(counted.gemm_kernels, 0u);
+  const uint64_t others = kForwardFlops / 4;
+  EXPECT_EQ(counted.attention_flops.value(), kForwardFlops + others + kForwardFlops / 2 * 5);
+  EXPECT_EQ(counted.attention_model_flops.value(), 3 * kForwardFlops + others);
+}
+
+// Whole layers computed once more: two forward kernels for a backward one.
+TEST(CountedKernels, RecomputedAttention) {
+  Launches device;
+  for (int layer = 0; layer < 12; ++layer) device.launch(kForward, 100);
+  EXPECT_EQ(device.counted().attention_model_flops.value(), 12 * kForwardFlops);
+  for (int layer = 0; layer < 12; ++layer) {
+    device.launch(kForward, 100);
+    device.launch(kBackward, 250);
+  }
+  EXPECT_EQ(device.counted().attention_flops.value(),
+            24 * kForwardFlops + 12 * (kForwardFlops / 2 * 5));
+  EXPECT_EQ(device.counted().attention_model_flops.value(), 12 * 3 * kForwardFlops);
+}
+
+// A grid that is none of the forward pass's: in deterministic mode it depends on the GPU.
+TEST(CountedKernels, BackwardOfAnotherGridIsNotCounted) {
+  Launches device;
+  device.launch(kForward, 100);
+  device.launch(kBackward, 250, {1, 4, 32});
+  const CountedKernels& counted = device.counted();
+  EXPECT_EQ(counted.attention_kernels, 1u);
+  EXPECT_EQ(counted.attention_flops.value(), kForwardFlops);
+  EXPECT_EQ(counted.uncounted_kernels, 1u);
+  EXPECT_EQ(counted.uncounted_ns, 250u);
+}
+
+TEST(CountedKernels, WhatMultipliesAndTellsNothing) {
+  Launches device;
+  device.launch("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128", 7);
+  device.launch("cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_7", 11);
+  device.launch("fmha_cutlassF_bf16_aligned_64x64_rf_sm80(PyTorchMemEffAttention)", 13);
+  device.launch("flash_fwd_splitkv_kernel", 17);
+  device.launch("triton_poi_fused__scaled_dot_product_flash_attention_2", 1000);  // a copy
+  const CountedKernels& counted = device.counted();
+  EXPECT_EQ(counted.uncounted_kernels, 4u);
+  EXPECT_EQ(counted.uncounted_ns, 7u + 11 + 13 + 17);
+  EXPECT_EQ(counted.gemm_kernels + counted.attention_kernels, 0u);
+  EXPECT_EQ(counted.attention_flops, FlopSum{});
+}
+
+TEST(CountedKernels, CountOnce) {
+  Launches device;
+  for (const char* name : {kForward, kBackward, kGemm, "fmha_v2"}) {
+    device.take(device.launch(name, 100));
+  }
+  const CountedKernels& counted = device.counted();
+  EXPECT_EQ(device.record.duplicates, 4u);
+  EXPECT_EQ(counted.gemm_kernels, 1u);
+  EXPECT_EQ(counted.attention_kernels, 2u);
+  EXPECT_EQ(counted.attention_ns, 200u);
+  EXPECT_EQ(counted.uncounted_ns, 100u);
+  EXPECT_EQ(counted.attention_model_flops.value(), 3 * kForwardFlops);
+}
+
+// The table of names is full before attention's come.
+TEST(CountedKernels, OfUnlistedNames) {
+  Launches device;
+  std::vector<std::string> others;
+  for (uint32_t i = 0; i < NameTable::kMostNames; ++i) others.push_back("k" + std::to_string(i));
+  for (const std::string& name : others) device.launch(name.c_str(), 1);
+  for (int step = 0; step < 3; ++step) {
+    device.launch(kForward, 100);
+    device.launch(kBackward, 250);
+    device.launch(kGemm, 10);
+    device.launch("winograd_f32", 20);
+  }
+  EXPECT_EQ(device.names->find(kForward).number, NameTable::kUnlisted);
+  const CountedKernels& counted = device.counted();
+  EXPECT_EQ(counted.attention_kernels, 6u);
+  EXPECT_EQ(counted.attention_model_flops.value(), 3 * 3 * kForwardFlops);
+  EXPECT_EQ(counted.gemm_kernels, 3u);
+  EXPECT_EQ(counted.gemm_ns, 30u);
+  EXPECT_EQ(counted.uncounted_ns, 60u);
+}
+
+// The first 95 bytes, which the table keeps, are the same.
+TEST(CountedKernels, TheWholeNameTells) {
+  Launches device;
+  std::string causal = kForward;
+  causal.replace(causal.rfind("false, false, false, false, true"), 12, "false, true");
+  EXPECT_EQ(causal.substr(0, kKernelNameSize), std::string(kForward, kKernelNameSize));
+  device.launch(kForward, 100);
+  device.launch(causal.c_str(), 50);
+  EXPECT_EQ(device.counted().attention_flops.value(), kForwardFlops + kForwardFlops / 2);
 }
 
 // Two ranks with other durations, other names before, and their records in another order.

@@ -107,6 +107,25 @@ TEST(GemmTable, KeepsTotalsOfWhatItCannotList) {
   EXPECT_TRUE(sums.flops[kBf16].value() == expected);
   EXPECT_GT(sums.shapes, GemmTable::kShapes * 9 / 10);
   EXPECT_EQ(sums.unlisted, 10'000 - 2 * sums.shapes);
+  // These by thread and operations; narrow inputs are not among them.
+  GemmShape shape = shape_of(5001, 7, 11);
+  shape.precision = Precision::kFp8;
+  counter->table.add(shape, 1);
+  shape.precision = Precision::kFp16;
+  shape.transposed_b = true;
+  counter->table.add(shape, 1);
+  shape.transposed_a = true;
+  counter->table.add(shape, 9);
+  shape.transposed_b = false;
+  counter->table.add(shape, 0);
+  for (const GemmCount& count : counter->counts) expected -= count.shape.flops() * count.total();
+  UnlistedGemms unlisted;
+  counter->table.unlisted(&unlisted);
+  EXPECT_TRUE(unlisted.flops[0][kNN].value() == expected);
+  EXPECT_TRUE(unlisted.flops[1][kNT].value() == 2 * 5001 * 7 * 11);
+  EXPECT_TRUE(unlisted.flops[kGemmThreads - 1][kTT].value() == 2 * 5001 * 7 * 11);
+  EXPECT_TRUE(unlisted.flops[0][kTN].value() == 2 * 5001 * 7 * 11);
+  EXPECT_EQ(unlisted.flops[1][kTN], FlopSum{});
 }
 
 TEST(GemmTable, LosesNothingBetweenThreads) {

@@ -60,12 +60,12 @@ TEST(Goodput, NOccurrencesAreNStepsWhereverTheyLie) {
   EXPECT_EQ(sums.tail_ns, 0u);
 }
 
-TEST(Goodput, ALaterBeginIsARestart) {
-  DeviceTraining device = training();
-  device.again = true;
-  const GoodputSums sums = goodput_of(device);
-  EXPECT_EQ(sums.restart_ns, 60 * kSecond);
-  EXPECT_EQ(sums.start_up_ns, 0u);
+TEST(Goodput, LossesComeInTheOrderOfTheirSize) {
+  const GoodputSums sums = goodput_of(training());
+  std::vector<std::string> names;
+  for (const GoodputPart* part : losses(sums)) names.push_back(part->loss);
+  EXPECT_EQ(names, (std::vector<std::string>{"start-up", "tail", "checkpoint", "stalled", "data"}));
+  EXPECT_TRUE(losses({}).empty());
 }
 
 TEST(Goodput, WithoutStepsItIsNotKnown) {
@@ -138,7 +138,6 @@ DeviceTraining any_training(std::mt19937_64* random) {
   DeviceTraining device;
   device.begin_ns = kOrigin + any(1000 * kSecond);
   device.end_ns = device.begin_ns + any(1000 * kSecond);
-  device.again = any(2) == 0;
   StepEstimate& steps = device.steps;
   steps.source = static_cast<StepSource>(any(4));
   steps.count = any(50);

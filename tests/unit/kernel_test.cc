@@ -244,6 +244,67 @@ TEST(Kernel, other_kernels_are_no_matrix_multiplications) {
   }
 }
 
+TEST(Kernel, attention_and_convolutions_multiply) {
+  for (const char* name : {
+           // FlashAttention 2, 3 and 4.
+           "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128>>()",
+           "_Z44flash_bwd_dq_dk_dv_loop_seqk_parallel_kernelI23Flash_bwd_kernel_traitsILi128EE",
+           "flash_fwd_splitkv_kernel",
+           "void flash::compute_attn_ws<Flash_fwd_kernel_traits<192, 128, 128, 12, 2, false>>()",
+           "_ZN7cutlass13device_kernelIN5flash11enable_sm90INS1_16FlashAttnFwdSm90INS1_",
+           "kernel_cutlass_kernel_flash_attncuteflash_bwd_sm100FlashAttentionBackwardSm100_object",
+           // cuDNN, xformers and torch, TensorRT-LLM, Triton, FlashInfer.
+           "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_3_64x128x128_4x1x1",
+           "fmha_cutlassB_bf16_aligned_128x64_k64_sm80(AttentionBackwardKernel::Params)",
+           "_ZN9pytorch__23attention_kernel_batched_implEv",
+           "fmhaSm100fKernel_QkvBfloat16OBfloat16H128PagedKvCausalP64MultiCtasKvCgaVarSeqQ8Kv128",
+           "_attn_fwd",
+           "_attn_bwd_dkdv",
+           "triton_tem_fused_flex_attention_backward_1",
+           "void flashinfer::BatchPrefillWithPagedKVCacheKernel<128>()",
+           // Chunks.
+           "_chunk_scan_bwd_dcb_kernel",
+           "_bmm_chunk_fwd_kernel",
+           // Convolutions.
+           "sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16",
+           "void implicit_convolve_sgemm<float, float, 1024, 5, 5, 3, 3, 3, 1>()",
+           "cudnn_infer_volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1",
+           "volta_fp16_s884cudnn_fp16_256x64_ldg8_relu_f2f_exp_small_nhwc_tn_v1",
+           "volta_scudnn_128x64_stridedB_interior_nn_v1",
+           "void cudnn::detail::dgrad_engine<float, 128, 6, 7, 3, 3, 5, false>(int)",
+           "cutlass__5x_cudnn::Kernel<cutlass_tensorop_bf16_s16816fprop_optimized_bf16_256x64>()",
+           "void causal_conv1d_fwd_kernel<Causal_conv1d_fwd_kernel_traits<128, 4>>()",
+       }) {
+    const KernelKind kind = classify_kernel(name);
+    EXPECT_TRUE(kind.multiplies) << name;
+    EXPECT_FALSE(kind.gemm || kind.communication) << name;
+  }
+}
+
+TEST(Kernel, what_stands_around_attention_does_not_multiply) {
+  for (const char* name : {
+           "flash_bwd_dot_do_o_kernel",
+           "flash_bwd_convert_dq_kernel",
+           "flash_fwd_splitkv_combine_kernel",
+           "void cutlass::device_kernel<flash::FlashAttnBwdPreprocess<cute::tuple<>>>()",
+           "void cutlass::device_kernel<flash::FlashAttnBwdPostprocessConvertdQ<cute::tuple<>>>()",
+           "triton_poi_fused__scaled_dot_product_flash_attention_add_2",
+           "triton_red_fused__to_copy_convolution_backward_3",
+           "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16>(__nv_bfloat16 const*)",
+           "cask_cudnn::computeWgradBOffsetsKernel(cask_cudnn::ComputeWgradBOffsetsParams)",
+           "void "
+           "cutlass_cudnn_train::Kernel<cutlass_cudnn_train::reduction::kernel::ReduceSplitK>()",
+           "void at::native::convert_kernel<float>(float*)",
+           "void at::native::vectorized_elementwise_kernel<4, attention_mask>()",
+           "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>()",
+           "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64",
+           "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+           "",
+       }) {
+    EXPECT_FALSE(classify_kernel(name).multiplies) << name;
+  }
+}
+
 TEST(Kernel, names_of_precisions_go_both_ways) {
   for (int i = 0; i < kPrecisions; ++i) {
     Precision precision = static_cast<Precision>(i);
@@ -326,6 +387,21 @@ TEST_P(RealNames, tell_matrix_multiplications) {
     if (seen.name.find("cgemm_") != std::string::npos) expected = true;
     EXPECT_EQ(classify_kernel(seen.name).gemm, expected) << seen.name;
   }
+}
+
+// None of the kernels that are neither attention nor a convolution.
+TEST_P(RealNames, tell_what_else_multiplies) {
+  std::vector<SeenName> names =
+      read_names(shared_file("data/kernels/" + std::string(GetParam()) + ".tsv"));
+  if (names.empty()) GTEST_SKIP() << "no shared data: set MFU_SHARED or run beside ../shared";
+  size_t found = 0;
+  for (const SeenName& seen : names) {
+    const bool multiplies = classify_kernel(seen.name).multiplies;
+    found += multiplies;
+    if (one_of(seen.expected_class, {"attention", "conv", "ANNOTATION", "NOT-A-KERNEL"})) continue;
+    EXPECT_FALSE(multiplies) << seen.expected_class << ": " << seen.name;
+  }
+  EXPECT_EQ(found > 0, std::string(GetParam()) == "seen");
 }
 
 INSTANTIATE_TEST_SUITE_P(Shared, RealNames, testing::Values("seen", "hard"),

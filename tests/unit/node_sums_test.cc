@@ -6,45 +6,13 @@
 #include <random>
 #include <vector>
 
+#include "plugin/bounded_sum.hh"
+#include "tests/unit/node_samples.hh"
+
 namespace mfu {
 namespace {
 
-constexpr uint64_t kSecond = 1'000'000'000;
-constexpr uint64_t kEnd = 100 * kSecond;
-constexpr uint64_t kMost = uint64_t{1} << 56;     // of a field of a sound record
-constexpr uint64_t kMostSum = uint64_t{1} << 63;  // of a node's sums
-
-// A process with its last word at kEnd: 80 s of compute within 90 s on one device.
-Record process(uint32_t pid, uint8_t uuid = 1) {
-  Record record;
-  record.size = sizeof(Record);
-  record.sequence = 1;
-  record.pid = pid;
-  record.flags = kPrimary | kFinished | kDeviceKnown;
-  record.uuid[0] = uuid;
-  std::snprintf(record.device_name, sizeof(record.device_name), "NVIDIA H100 80GB HBM3");
-  record.started_ns = kSecond;
-  record.published_ns = kEnd;
-  record.time.span_start_ns = 5 * kSecond;
-  record.time.span_end_ns = 95 * kSecond;
-  record.time.partition_ns[kCompute] = 70 * kSecond;
-  record.time.partition_ns[kCompute | kCommunication] = 10 * kSecond;
-  record.time.partition_ns[kCommunication] = 4 * kSecond;
-  record.time.partition_ns[kMemory] = 2 * kSecond;
-  record.compute_kernels = 1000;
-  record.gemm_ns[static_cast<int>(Precision::kBf16)] = 60 * kSecond;
-  return record;
-}
-
-NodeSums summed(std::vector<Record> records, uint64_t end_ns = kEnd) {
-  for (Record& record : records) {
-    record.checksum = record_checksum(record);
-    EXPECT_EQ(record_fault(record), nullptr);
-  }
-  NodeSums sums;
-  add_records(records, end_ns, &sums);
-  return sums;
-}
+using namespace node_samples;
 
 TEST(NodeSums, NothingComesOfNothing) {
   NodeSums sums = summed({});
@@ -224,6 +192,34 @@ TEST(NodeSums, DifferentDevicesAreMixed) {
   EXPECT_EQ(summed({process(1), other}).mixed_devices, 1u);
 }
 
+TEST(NodeSums, DevicesOfDifferentPartsAreMixed) {
+  Record whole = process(1, 1);
+  Record slice = process(2, 2);
+  whole.sm_count = slice.sm_count = 132;
+  whole.compute_capability = slice.compute_capability = 90;
+  NodeSums sums = summed({whole, slice});
+  EXPECT_EQ(sums.mixed_devices, 0u);
+  EXPECT_EQ(sums.sm_count, 132u);
+  EXPECT_EQ(sums.compute_capability, 90u);
+  slice.sm_count = 0;  // not known yet
+  EXPECT_EQ(summed({whole, slice}).mixed_devices, 0u);
+  EXPECT_EQ(summed({slice, whole}).sm_count, 132u);
+  slice.sm_count = 16;
+  EXPECT_EQ(summed({whole, slice}).mixed_devices, 1u);
+  // A process that may use a part of the same device is no other device.
+  slice.uuid[0] = 1;
+  EXPECT_EQ(summed({whole, slice}).mixed_devices, 0u);
+  EXPECT_EQ(summed({slice, whole}).sm_count, 132u);
+  slice = process(2, 2);
+  slice.compute_capability = 80;
+  EXPECT_EQ(summed({whole, slice}).mixed_devices, 1u);
+  // Beyond any device: as good as nothing.
+  whole.sm_count = whole.compute_capability = UINT32_MAX;
+  sums = summed({whole});
+  EXPECT_EQ(sums.sm_count, 0u);
+  EXPECT_EQ(sums.compute_capability, 0u);
+}
+
 TEST(NodeSums, StepsOfWholeRecordsOnly) {
   Record one = process(1, 1);
   one.steps.source = StepSource::kPeriodicity;
@@ -346,6 +342,29 @@ TEST(NodeSumsFault, APeersBytesAreChecked) {
   EXPECT_STREQ(fault([](NodeSums* s) { std::memset(s->device_name, 'x', 96); }), "device_name");
   EXPECT_STREQ(fault([](NodeSums* s) { s->span_ns = kMostSum + 1; }), "sum");
   EXPECT_STREQ(fault([](NodeSums* s) { s->gemm_ns[1] = kMostSum + 1; }), "gemm_ns");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->sm_count = kMostSms + 1; }), "device");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->compute_capability = 1000; }), "device");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->counted_devices = 2; }), "counted devices");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->uncounted_devices = s->counted_devices = 1; }),
+               "counted devices");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->uncounted_devices = UINT32_MAX; }), "counted devices");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->inference = static_cast<Inference>(kInferences); }),
+               "inference");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->gemm_flops[8].mega = kMostSum + 1; }), "FLOPs");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->attention_flops.rest = 1 << 20; }), "FLOPs");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->inferred_flops.rest = UINT64_MAX; }), "FLOPs");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->kernel_ns = kMostSum + 1; }), "counted time");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->counted_ns = s->kernel_ns + 1; }), "counted time");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->uncounted_ns = s->kernel_ns + 1; }), "counted time");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->energy_mj = kMostSum + 1; }), "sensors");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->reasons_ns = UINT64_MAX; }), "sensors");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->tensor_active_ns = 1; }), "tensor activity");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->reason_ns[kClockOther] = 1; }), "clock reason");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->clock_limit_mhz = kMostClockMhz + 1; }), "clock limit");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->storage_failures = 2; }), "storage");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->written_bytes = UINT64_MAX; }), "storage");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->tail_ns = kMostSum + 1; }), "goodput");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->productive_ns = UINT64_MAX; }), "goodput");
 }
 
 }  // namespace

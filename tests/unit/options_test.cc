@@ -38,12 +38,16 @@ TEST(SiteOptions, NothingGivesTheDefaults) {
   EXPECT_EQ(options->first_port, 61000);
   EXPECT_EQ(options->last_port, 61999);
   EXPECT_EQ(options->profiler, "");
+  EXPECT_EQ(options->peaks, "");
+  EXPECT_FALSE(options->estimate);
+  EXPECT_TRUE(options->count);
 }
 
 TEST(SiteOptions, EveryKey) {
   const auto options =
       site({"inject=gpu", "field=comment", "update=0", "spool=/s", "budget=0.5", "ports=1024-65535",
-            "profiler=/p.so", "collector=/c", "cupti=/cupti.so", "munge=/run/m", "log=/l"});
+            "profiler=/p.so", "collector=/c", "cupti=/cupti.so", "munge=/run/m", "log=/l",
+            "peaks=/etc/peaks", "estimate=on", "count=off"});
   ASSERT_TRUE(options) << options.error();
   EXPECT_EQ(options->inject, Inject::kGpu);
   EXPECT_EQ(options->field, Field::kComment);
@@ -57,6 +61,9 @@ TEST(SiteOptions, EveryKey) {
   EXPECT_EQ(options->cupti, "/cupti.so");
   EXPECT_EQ(options->munge, "/run/m");
   EXPECT_EQ(options->log, "/l");
+  EXPECT_EQ(options->peaks, "/etc/peaks");
+  EXPECT_TRUE(options->estimate);
+  EXPECT_FALSE(options->count);
 }
 
 TEST(SiteOptions, ErrorsNameTheArgumentAndWhatIsRight) {
@@ -65,6 +72,7 @@ TEST(SiteOptions, ErrorsNameTheArgumentAndWhatIsRight) {
   EXPECT_TRUE(contains(site({"injct=gpu"}).error(), "unknown key; the keys are inject, field"));
   EXPECT_TRUE(contains(site({"inject"}).error(), "must be key=value"));
   EXPECT_TRUE(contains(site({"update=60", "update=60"}).error(), "twice"));
+  EXPECT_EQ(site({"estimate=yes"}).error(), "plugstack argument 'estimate=yes': must be on or off");
 }
 
 TEST(SiteOptions, RefusesWhatIsNotInRange) {
@@ -93,6 +101,12 @@ TEST(SiteOptions, RefusesWhatIsNotInRange) {
                                "spool=/a b",
                                "spool=/a\n",
                                "cupti=libcupti.so",
+                               "peaks=peaks.tsv",
+                               "peaks=",
+                               "estimate=",
+                               "estimate=ON",
+                               "count=1",
+                               "count=",
                                "=",
                                "",
                                "=x"}) {
@@ -220,8 +234,10 @@ TEST(UserOptions, WhatElseIsTakenAndKept) {
   EXPECT_TRUE(parse_user_options("nccl=on")->nccl);
   EXPECT_TRUE(parse_user_options("on")->sensors);
   EXPECT_FALSE(parse_user_options("sensors=off")->sensors);
-  EXPECT_FALSE(parse_user_options("on")->count);
-  EXPECT_TRUE(parse_user_options("count=on")->count);
+  EXPECT_FALSE(parse_user_options("on")->count) << "the site says";
+  EXPECT_EQ(parse_user_options("count=on")->count, std::optional<bool>(true));
+  EXPECT_EQ(parse_user_options("count=off")->count, std::optional<bool>(false));
+  EXPECT_TRUE(contains(parse_user_options("count=yes").error(), "on or off"));
   EXPECT_FALSE(parse_user_options("nccl"));
   EXPECT_EQ(parse_user_options("keep=/home/a/records")->keep, "/home/a/records");
   for (const char* folder : {"keep=", "keep=records", "keep=/a b", "keep=~/x"}) {
@@ -302,6 +318,18 @@ TEST(Wanted, SiteAndUser) {
   EXPECT_TRUE(wanted(Inject::kAsk, Wish::kOn));
   EXPECT_FALSE(wanted(Inject::kAsk, Wish::kOff));
   EXPECT_FALSE(wanted(Inject::kOff, Wish::kOn));
+}
+
+TEST(Wanted, TheUserSaysWhetherCallsAreCounted) {
+  SiteOptions site_options;
+  UserOptions user;
+  EXPECT_TRUE(wants_count(site_options, user));
+  user.count = false;
+  EXPECT_FALSE(wants_count(site_options, user));
+  site_options.count = false;
+  EXPECT_FALSE(wants_count(site_options, UserOptions{}));
+  user.count = true;
+  EXPECT_TRUE(wants_count(site_options, user));
 }
 
 }  // namespace

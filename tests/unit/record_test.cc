@@ -133,6 +133,37 @@ TEST(Record, EveryFieldHasARange) {
       {"kernel sums", [](Record* r) { r->kernels[2].longest_ns = kMost + 1; }},
       {"collective samples", [](Record* r) { r->samples.count = CollectiveSamples::kMost + 1; }},
       {"gemm_ns", [](Record* r) { r->gemm_ns[kPrecisions - 1] = kMost + 1; }},
+      {"too much of counted kernels", [](Record* r) { r->counted.gemm_ns = UINT64_MAX; }},
+      {"too much of counted kernels", [](Record* r) { r->counted.uncounted_kernels = UINT64_MAX; }},
+      {"too much of counted kernels", [](Record* r) { r->counted.attention_flops.mega = ~0ull; }},
+      {"impossible FLOPs of attention",
+       [](Record* r) {
+         r->counted.attention_kernels = 1;
+         r->counted.attention_flops.rest = 1 << 20;
+       }},
+      {"FLOPs without attention", [](Record* r) { r->counted.attention_flops.mega = 1; }},
+      {"counted kernels that contradict each other",
+       [](Record* r) { r->counted.graph_gemm_kernels = 1; }},
+      {"counted kernels that contradict each other",
+       [](Record* r) {
+         r->counted.attention_kernels = 1;
+         r->counted.attention_model_flops.rest = 1;
+       }},
+      {"more counted kernels than all", [](Record* r) { r->counted.gemm_kernels = 1; }},
+      {"more counted kernels than all",
+       [](Record* r) {
+         r->compute_kernels = r->compute_kernel_ns = 10;
+         r->counted.gemm_ns = r->counted.uncounted_ns = 4;
+         r->counted.attention_ns = 3;
+       }},
+      {"inference", [](Record* r) { r->inferred.verdict = static_cast<Inference>(kInferences); }},
+      {"FLOPs of a model without a verdict", [](Record* r) { r->inferred.flops.mega = 1; }},
+      {"impossible FLOPs of a model",
+       [](Record* r) {
+         r->inferred.verdict = Inference::kKnown;
+         r->inferred.flops.mega = UINT64_MAX;
+       }},
+      {"recomputed share", [](Record* r) { r->inferred.recomputed_permille = 1001; }},
       {"collective_ns", [](Record* r) { r->collective_ns[0] = kMost + 1; }},
       {"collective_count", [](Record* r) { r->collective_count[kCollectives - 1] = kMost + 1; }},
   };

@@ -26,6 +26,8 @@ std::string line_of(uint32_t gpus, uint64_t seconds, unsigned permille) {
   if (permille != 0) {
     step.peak_gigaflops = 989400;
     step.precision = Precision::kBf16;
+    step.peak_basis = PeakBasis::kTable;
+    step.basis = Basis::kModel;
     sums.flops_ns = sums.elapsed_ns;
     sums.capacity_flop = sums.elapsed_ns * step.peak_gigaflops;
     sums.model_flops = sums.capacity_flop / 1000 * permille;
@@ -33,6 +35,74 @@ std::string line_of(uint32_t gpus, uint64_t seconds, unsigned permille) {
   Comment job;
   merge_step(&job, step, 0);
   return format_comment(job);
+}
+
+constexpr uint128 kMs = 1'000'000;
+
+std::string line_of_step(const Comment& step) {
+  Comment job;
+  merge_step(&job, step, 0);
+  return format_comment(job);
+}
+
+// A line with every figure: 4 MIG slices for 1000 s.
+std::string full_line() {
+  Comment step;
+  step.gpus = 4;
+  step.gpu = "A100-SXM";
+  step.peak_gigaflops = 133700;
+  step.precision = Precision::kBf16;
+  step.peak_basis = PeakBasis::kMig;
+  step.basis = Basis::kGemm;
+  step.steps_by = StepsBy::kPeriod;
+  step.slowest = 3;
+  step.clock_limit_mhz = 1980;
+  step.clock_reason = "power";
+  Sums& sums = step.sums;
+  const uint128 ms = 4'000'000;  // of all GPUs
+  sums.elapsed_ns = sums.attributed_ns = sums.flops_ns = ms * kMs;
+  sums.compute_ns = sums.elapsed_ns / 2;
+  sums.capacity_flop = sums.executed_capacity_flop = sums.elapsed_ns * step.peak_gigaflops;
+  sums.model_flops = sums.capacity_flop / 2;
+  sums.executed_flops = sums.capacity_flop / 10 * 6;
+  sums.executed_ns = sums.elapsed_ns;
+  sums.kernel_ms = ms / 2;
+  sums.counted_ms = ms / 100 * 45;
+  sums.training_steps = 800;
+  sums.training_ns = 800 * 1000 * kMs;
+  sums.training_gpu_ms = 4 * 800 * 1000;
+  sums.collective_ns = 1000;
+  sums.wait_ns = 120;
+  sums.energy_j = 4 * 1000 * 612;
+  sums.energy_ms = ms;
+  sums.clock_megacycles = 4 * 1000 * uint128{1755};
+  sums.clock_ms = ms;
+  sums.tensor_active_ms = ms / 4;
+  sums.tensor_ms = ms;
+  sums.read_mb = 4 * 1000 * 120;
+  sums.written_mb = 4 * 1000 * 30;
+  sums.io_ms = ms;
+  sums.productive_ms = ms / 10 * 8;
+  sums.writing_ms = ms / 10;
+  sums.start_up_ms = ms / 20;
+  sums.tail_ms = ms / 20;
+  return line_of_step(step);
+}
+
+// Parts in seconds of each of 8 GPUs.
+std::string line_of_run(uint32_t run, uint64_t seconds, const std::vector<uint64_t>& parts) {
+  Comment step;
+  step.run = run;
+  step.gpus = 8;
+  step.sums.elapsed_ns = uint128{8} * seconds * 1000 * kMs;
+  constexpr uint128 Sums::*kParts[] = {&Sums::productive_ms, &Sums::start_up_ms, &Sums::restart_ms,
+                                       &Sums::writing_ms,    &Sums::reading_ms,  &Sums::stalled_ms,
+                                       &Sums::tail_ms};
+  for (size_t i = 0; i < parts.size(); ++i) step.sums.*kParts[i] = uint128{8} * parts[i] * 1000;
+  step.sums.read_mb = uint128{8} * seconds * 120;
+  step.sums.written_mb = uint128{8} * seconds * 30;
+  step.sums.io_ms = uint128{8} * seconds * 1000;
+  return line_of_step(step);
 }
 
 Job job_of(std::string id, uint64_t gpus, uint64_t seconds, std::string comment) {
@@ -58,9 +128,9 @@ std::string table_of(const std::vector<Job>& jobs, TableStyle style = {}) {
   return out.str();
 }
 
-nlohmann::json json_of(const std::vector<Job>& jobs) {
+nlohmann::json json_of(const std::vector<Job>& jobs, Subject subject = Subject::kRows) {
   std::ostringstream out;
-  write_json(out, jobs, "admin_comment");
+  write_json(out, jobs, "admin_comment", subject);
   return nlohmann::json::parse(out.str());
 }
 
@@ -94,9 +164,10 @@ TEST(Table, ColumnsAreAlignedAndTotalsAreExact) {
 TEST(Table, Styles) {
   const std::vector<Job> jobs = {job_of("1", 8, 10, "")};
   EXPECT_EQ(table_of(jobs, {.bare = true}),
-            "1  train  alice  ml  gpu  COMPLETED  00:00:10  1  8  -  -  -  -  -  -  -  no line\n");
+            "1  train  alice  ml  gpu  COMPLETED  00:00:10  1  8  -  -  -  -  -  -  -  -  -  "
+            "no line\n");
   EXPECT_EQ(table_of(jobs, {.bars = true, .bare = true}),
-            "1|train|alice|ml|gpu|COMPLETED|00:00:10|1|8|-|-|-|-|-|-|-|no line\n");
+            "1|train|alice|ml|gpu|COMPLETED|00:00:10|1|8|-|-|-|-|-|-|-|-|-|no line\n");
   EXPECT_EQ(lines_of(table_of(jobs, {.bars = true})).size(), 2U);
 }
 
@@ -110,7 +181,7 @@ TEST(Table, ForeignTextCannotBreakIt) {
   EXPECT_NE(text.find("  a?b??[2J?? a ve+  -     "), std::string::npos) << text;
   EXPECT_NE(text.find("broken line: byte 6: not a key=value token"), std::string::npos) << text;
   const std::string bars = table_of({job}, {.bars = true, .bare = true});
-  EXPECT_EQ(std::count(bars.begin(), bars.end(), '|'), 16);
+  EXPECT_EQ(std::count(bars.begin(), bars.end(), '|'), 18);
 }
 
 TEST(Table, SaysWhy) {
@@ -128,6 +199,219 @@ TEST(Table, SaysWhy) {
             std::string::npos);
   row.end = 1;
   EXPECT_NE(table_of({row}).find("partial: node-lost; interim"), std::string::npos);
+}
+
+std::string cells_of(const Job& job, std::string_view columns) {
+  const auto chosen = parse_columns(columns, Subject::kRows);
+  return table_of({job}, {.bars = true, .bare = true, .columns = chosen.value()});
+}
+
+TEST(Columns, EveryFigureOfTheLine) {
+  const Job job = job_of("7", 4, 1000, full_line());
+  EXPECT_EQ(cells_of(job, "mfu,hfu,basis,counted,gpu,peak,compute,idle,wait"),
+            "50.0%|60.0%|gemm|90.0%|A100-SXM|133.7(bf16,mig)|50.0%|50.0%|12.0%(task3)\n");
+  EXPECT_EQ(cells_of(job, "Steps,STEP,goodput,loss,power,energy"),
+            "800(period)|1.00s|80.0%|checkpoint|612W|2.45kJ\n");
+  EXPECT_EQ(cells_of(job, "clock,util,io,cover,run,partial"),
+            "1755/1980(power)|25.0%|0.12+0.03GB/s|100.0%/100.0%|0|-\n");
+  EXPECT_EQ(cells_of(job_of("7", 4, 1000, line_of(4, 1000, 0)),
+                     "hfu,no-hfu,goodput,no-goodput,clock,energy,io"),
+            "-|no-counts|-|no-steps|-|-|-\n");
+  for (const auto& column : row_columns()) {
+    if (column.title.starts_with("J")) continue;
+    EXPECT_NE(cells_of(job_of("7", 4, 1000, ""), column.title), "\n") << column.title;
+  }
+}
+
+TEST(Columns, AreChosenByTitle) {
+  const auto chosen = parse_columns("jobid,NAME%5,mfu", Subject::kRows);
+  ASSERT_TRUE(chosen);
+  EXPECT_EQ(chosen->at(1).widest, 5u);
+  const Job job = job_of("12", 8, 10, "");
+  EXPECT_EQ(table_of({job}, {.bare = true, .columns = *chosen}), "12  train  -\n");
+  EXPECT_EQ(*parse_columns("name%4", Subject::kRows), (std::vector<ChosenColumn>{{1, 4}}));
+  EXPECT_EQ(table_of({job}, {.bare = true, .columns = {{1, 4}}}), "tra+\n");
+  // Asked for, hence there, although no job fills it.
+  EXPECT_EQ(lines_of(table_of({job}, {.columns = *parse_columns("hfu,why", Subject::kRows)}))[1],
+            "  -  no line");
+  EXPECT_EQ(parse_columns("mfu,gpuss", Subject::kRows).error().substr(0, 65),
+            "there is no column 'gpuss'; those that there are: JOBID NAME USER");
+  EXPECT_FALSE(parse_columns("restart", Subject::kRows));
+  EXPECT_TRUE(parse_columns("restart", Subject::kGoodput));
+  for (const char* text : {"", ",", "mfu,", "mfu%", "mfu%0", "mfu%-1", "mfu%x", "mfu%1x", "%",
+                           "mfu%99999999999999999999", "mfu mfu", " mfu", "\x1b[2J"}) {
+    EXPECT_FALSE(parse_columns(text, Subject::kRows)) << text;
+  }
+}
+
+TEST(Columns, AreListed) {
+  std::ostringstream out;
+  write_columns(out, Subject::kRows);
+  EXPECT_EQ(lines_of(out.str()).size(), row_columns().size());
+  EXPECT_EQ(out.str().find("\nMFU         model FLOPs utilisation\n") == std::string::npos, false);
+}
+
+// Two runs of 8 GPUs with 100 s in the queue between. Of the first one's 1000 s job steps took 960,
+// of which 20 are unknown.
+std::vector<Job> requeued_job() {
+  Job first = job_of("7", 8, 1000, line_of_run(0, 960, {700, 100, 0, 60, 20, 10, 50}));
+  first.state = "REQUEUED";
+  Job second = job_of("7", 8, 2000, line_of_run(1, 2000, {1700, 50, 100, 50, 0, 0, 100}));
+  second.start = first.end + 100;
+  second.end = second.start + 2000;
+  return {first, second};
+}
+
+TEST(GoodputOverRuns, ByHand) {
+  std::vector<Job> jobs = requeued_job();
+  jobs.push_back(job_of("8", 8, 3000, "no"));
+  EXPECT_EQ(
+      table_of(jobs, {.subject = Subject::kGoodput}),
+      "JOBID  NAME   RUNS    QUEUED  ALLOCATED  GOODPUT  START-UP  RESTART  CHECKPOINT  DATA  "
+      "STALLED  TAIL  OUTSIDE  UNKNOWN             IO  "
+      "LOSSES                WHY\n"
+      "    7  train     2  00:01:40   06:40:00    80.0%      3.3%     5.0%        3.7%  0.7%  "
+      "   0.3%  5.0%     1.3%     0.7%  0.12+0.03GB/s  "
+      "restart,tail,checkp+\n"
+      "    8  train     1         -   06:40:00        -      0.0%     0.0%        0.0%  0.0%  "
+      "   0.0%  0.0%     0.0%   100.0%              -  "
+      "unknown               no line\n"
+      "\n"
+      "2 jobs, 1 with goodput; 3 runs, 00:01:40 between them; 13.3 GPU-hours; lost: unknown "
+      "50.3%, restart 2.5%, tail 2.5%, checkpoint 1.8%, start-up 1.7%, outside 0.7%, data "
+      "0.3%, stalled 0.2%\n");
+  const auto json = json_of(jobs, Subject::kGoodput);
+  EXPECT_EQ(json["format"], "mfu-report-goodput/1");
+  const auto& job = json["jobs"][0];
+  EXPECT_EQ(job["job_id"], "7");
+  EXPECT_EQ(job["state"], "COMPLETED");
+  EXPECT_EQ(job["runs"], 2);
+  EXPECT_EQ(job["queued_seconds"], 100);
+  EXPECT_EQ(job["allocated_gpu_seconds"], "24000");
+  EXPECT_EQ(job["goodput"]["fraction"], 0.8);
+  EXPECT_EQ(job["goodput"]["largest_loss"], "restart");
+  EXPECT_EQ(job["goodput"]["losses"][1], "tail");
+  EXPECT_EQ(job["goodput"]["parts"]["restart_ns"], "1200000000000");
+  EXPECT_EQ(job["goodput"]["parts"]["outside_ns"], "320000000000");
+  EXPECT_EQ(job["goodput"]["parts"]["unknown_ns"], "160000000000");
+  EXPECT_EQ(job["read_gb_per_s"], 0.12);
+  EXPECT_TRUE(json["jobs"][1]["goodput"]["fraction"].is_null());
+  EXPECT_EQ(json["jobs"][1]["goodput"]["reason"], "no-steps");
+  EXPECT_EQ(json["jobs"][1]["line_fault"], "no line");
+  EXPECT_EQ(json["totals"]["jobs_with_goodput"], 1);
+  EXPECT_EQ(json["totals"]["allocated_gpu_seconds"], "48000");
+  EXPECT_EQ(json["totals"]["goodput"]["parts"]["productive_ns"], "19200000000000");
+}
+
+TEST(GoodputOverRuns, PartsAreTheWholeAllocation) {
+  const std::vector<Job> jobs = requeued_job();
+  const JobGoodput job = goodput_of_runs(jobs);
+  EXPECT_TRUE(job.parts.total_ns() == job.allocated_ns);
+  EXPECT_EQ(job.lines, 2u);
+  EXPECT_EQ(job.told_runs, 2u);
+}
+
+// A job that still runs has no end: it counts up to now, which is what Slurm calls its elapsed
+// time.
+TEST(GoodputOverRuns, ARunThatHasNotEnded) {
+  std::vector<Job> jobs = requeued_job();
+  jobs[1].end = 0;
+  EXPECT_EQ(goodput_of_runs(jobs).runs.gap_ns(), 100 * 1000 * uint64_t{kMs});
+  EXPECT_EQ(goodput_of_runs(jobs).goodput().fraction, 0.8);
+  // Requeued once more, and waiting.
+  jobs[1].end = jobs[1].start + 2000;
+  jobs.push_back(jobs[1]);
+  jobs[2].start = jobs[2].end = 0;
+  jobs[2].elapsed_seconds = 0;
+  jobs[2].gpus = 0;
+  jobs[2].state = "PENDING";
+  EXPECT_EQ(goodput_of_runs(jobs).runs.count, 2u);
+  EXPECT_EQ(goodput_of_runs(jobs).goodput().fraction, 0.8);
+  EXPECT_EQ(goodput_of_runs(jobs).last->state, "PENDING");
+}
+
+TEST(GoodputOverRuns, WithoutALastWordTheRestIsNotKnown) {
+  Comment step;
+  step.gpus = 8;
+  step.sums.elapsed_ns = uint128{8} * 950 * 1000 * kMs;
+  step.sums.productive_ms = uint128{8} * 900 * 1000;
+  Comment line;
+  ASSERT_TRUE(show_running(&line, step, 0));
+  const Job run = job_of("7", 8, 1000, format_comment(line));
+  const JobGoodput job = goodput_of_runs({&run, 1});
+  EXPECT_TRUE(job.parts.outside_ns == 0);
+  EXPECT_TRUE(job.parts.unknown_ns == uint128{8} * 100 * 1000 * kMs);
+  EXPECT_EQ(job.goodput().fraction, 0.9);
+}
+
+TEST(GoodputOverRuns, ALineThatWasHandedOnIsNotCountedTwice) {
+  std::vector<Job> jobs = requeued_job();
+  jobs[1].comment = jobs[0].comment;
+  const JobGoodput job = goodput_of_runs(jobs);
+  EXPECT_EQ(job.lines, 1u);
+  EXPECT_TRUE(job.parts.unknown_ns == uint128{8} * 2020 * 1000 * kMs);
+  EXPECT_TRUE(job.parts.total_ns() == job.allocated_ns);
+}
+
+TEST(GoodputOverRuns, RunsOutsideOfTheTimeAskedForAreTold) {
+  std::vector<Job> jobs = requeued_job();
+  jobs.erase(jobs.begin());
+  const TableStyle style = {.subject = Subject::kGoodput,
+                            .bars = true,
+                            .bare = true,
+                            .columns = *parse_columns("jobid,runs,goodput", Subject::kGoodput)};
+  EXPECT_EQ(table_of(jobs, style), "7|1/2|85.0%\n");
+}
+
+TEST(GoodputOverRuns, JobsOfOneIdAndTwoUsersAreTwo) {
+  std::vector<Job> jobs = requeued_job();
+  jobs[1].user = "bob";
+  EXPECT_EQ(json_of(jobs, Subject::kGoodput)["jobs"].size(), 2u);
+}
+
+TEST(GoodputOverRuns, ForeignTextAndNoGpusDoNoHarm) {
+  Job job = job_of("1", 0, 10, "\x1b mfu/1 \xff");
+  job.name = "a|b\n\x1b[2J";
+  const std::string text =
+      table_of({job}, {.subject = Subject::kGoodput, .bars = true, .bare = true});
+  EXPECT_EQ(text,
+            "1|a?b??[2J|1|-|00:00:00|-|-|-|-|-|-|-|-|-|-|-|"
+            "broken line: byte 6: not a key=value token\n");
+  EXPECT_EQ(json_of({job}, Subject::kGoodput)["jobs"][0]["goodput"]["reason"], "no-time");
+  EXPECT_TRUE(json_of({}, Subject::kGoodput)["jobs"].empty());
+}
+
+TEST(Json, SensorsAndGoodputOfARow) {
+  const auto json = json_of({job_of("7", 4, 1250, full_line()), job_of("8", 4, 1, "")});
+  const auto& job = json["jobs"][0];
+  EXPECT_EQ(job["mfu"], 0.5);
+  EXPECT_EQ(job["hfu"], 0.6);
+  EXPECT_TRUE(job["hfu_reason"].is_null());
+  EXPECT_EQ(job["basis"], "gemm");
+  EXPECT_EQ(job["peak_basis"], "mig");
+  EXPECT_EQ(job["counted_coverage"], 0.9);
+  EXPECT_EQ(job["watts_per_gpu"], 612);
+  EXPECT_EQ(job["joules_per_step"], 2448);
+  EXPECT_EQ(job["energy_coverage"], 1);
+  EXPECT_EQ(job["clock_mhz"], 1755);
+  EXPECT_EQ(job["clock_limit_mhz"], 1980);
+  EXPECT_EQ(job["clock_reason"], "power");
+  EXPECT_EQ(job["tensor_activity"], 0.25);
+  EXPECT_EQ(job["read_gb_per_s"], 0.12);
+  EXPECT_EQ(job["written_gb_per_s"], 0.03);
+  EXPECT_EQ(job["goodput"]["fraction"], 0.8);
+  EXPECT_EQ(job["goodput"]["largest_loss"], "checkpoint");
+  EXPECT_EQ(job["goodput"]["parts"]["tail_ns"], "200000000000");
+  EXPECT_EQ(json["jobs"][1]["goodput"]["reason"], "no line");
+  EXPECT_TRUE(json["jobs"][1]["goodput"]["parts"].is_null());
+  EXPECT_TRUE(json["jobs"][1]["energy_coverage"].is_null());
+
+  EXPECT_EQ(json["totals"]["energy_kwh"], 0.68);
+  EXPECT_EQ(json["totals"]["energy_gpu_seconds"], "4000");
+  // The allocation was 1250 s long, and that of the job without a line counts too.
+  EXPECT_EQ(json["totals"]["goodput"]["fraction"], 3200.0 / 5004);
+  EXPECT_EQ(json["totals"]["goodput"]["parts"]["outside_ns"], "1000000000000");
+  EXPECT_EQ(json["totals"]["goodput"]["parts"]["unknown_ns"], "4000000000");
 }
 
 TEST(Json, EveryFigureOrNullWithAReason) {
@@ -200,7 +484,7 @@ TEST(Totals, AreExactWhereADoubleIsNot) {
   const auto comment = read_field(line).line;
   ASSERT_TRUE(comment);
   Job job = job_of("1", 16384, 2'592'000, line);
-  for (int i = 0; i < 1000; ++i) totals.add(job, comment);
+  for (int i = 0; i < 1000; ++i) totals.add(job, comment, figures(*comment));
   EXPECT_TRUE(totals.model_flops == 1000 * comment->sums.model_flops);
   EXPECT_NEAR(totals.mfu(), 0.4, 1e-12);
 }

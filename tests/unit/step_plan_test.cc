@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 namespace mfu {
@@ -33,10 +34,14 @@ StepPlan full_plan() {
   plan.site.last_port = 65535;
   plan.site.munge = "/run/munge/other=socket";
   plan.site.log = "/var/log/mfu";
+  plan.site.peaks = "/etc/slurm/peaks";
+  plan.site.estimate = true;
+  plan.site.count = false;
   plan.user.flops = kMostDeclaredFlops;
   plan.user.flops_per_step = kMostDeclaredFlops - 1;
   plan.user.steps = kMostDeclaredSteps;
   plan.user.precision = static_cast<Precision>(kPrecisions - 1);
+  plan.user.count = true;
   return plan;
 }
 
@@ -64,10 +69,14 @@ void expect_same(const StepPlan& a, const StepPlan& b) {
   EXPECT_EQ(a.site.last_port, b.site.last_port);
   EXPECT_EQ(a.site.munge, b.site.munge);
   EXPECT_EQ(a.site.log, b.site.log);
+  EXPECT_EQ(a.site.peaks, b.site.peaks);
+  EXPECT_EQ(a.site.estimate, b.site.estimate);
+  EXPECT_EQ(a.site.count, b.site.count);
   EXPECT_TRUE(a.user.flops == b.user.flops);
   EXPECT_TRUE(a.user.flops_per_step == b.user.flops_per_step);
   EXPECT_EQ(a.user.steps, b.user.steps);
   EXPECT_EQ(a.user.precision, b.user.precision);
+  EXPECT_EQ(a.user.count, b.user.count);
 }
 
 TEST(StepPlan, EveryFieldSurvives) {
@@ -76,6 +85,16 @@ TEST(StepPlan, EveryFieldSurvives) {
     ASSERT_TRUE(parsed) << parsed.error();
     expect_same(*parsed, plan);
     EXPECT_EQ(format_plan(*parsed), format_plan(plan));
+  }
+}
+
+TEST(StepPlan, OffIsNotTheSameAsNothing) {
+  for (const std::optional<bool> count : {std::optional<bool>(), {true}, {false}}) {
+    StepPlan plan;
+    plan.user.count = count;
+    auto parsed = parse_plan(format_plan(plan));
+    ASSERT_TRUE(parsed) << parsed.error();
+    EXPECT_EQ(parsed->user.count, count);
   }
 }
 
@@ -122,6 +141,10 @@ TEST(StepPlan, NumbersOutOfRangeNameTheirLine) {
   EXPECT_FALSE(parse_plan(with("field", "4294967296")));
   EXPECT_FALSE(parse_plan(with("flops", std::string(39, '9'))));
   EXPECT_FALSE(parse_plan(with("flops", "1e9")));
+  EXPECT_FALSE(parse_plan(with("estimate", "2")));
+  EXPECT_FALSE(parse_plan(with("count", "2")));
+  EXPECT_FALSE(parse_plan(with("user_count", "3")));
+  EXPECT_FALSE(parse_plan(with("user_count", "18446744073709551618")));
 }
 
 }  // namespace

@@ -3,50 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <cstdio>
-#include <map>
 #include <string>
+
+#include "tests/unit/step_samples.hh"
 
 namespace mfu {
 namespace {
 
-constexpr uint64_t kSecond = 1'000'000'000;
-constexpr uint64_t kStart = 1'700'000'000 * kSecond;
-constexpr uint64_t kNow = kStart + 100 * kSecond;
-constexpr char kH100[] = "NVIDIA H100 80GB HBM3";
-constexpr uint64_t kPeak = 989'400;  // gigaflop/s, bf16
-
-using Nodes = std::map<uint32_t, NodeSums>;
-
-Comment reported(const StepPlan& plan, const Nodes& nodes, uint64_t now_ns, bool ended) {
-  return report_step(plan, nodes, {}, now_ns, ended);
-}
-
-StepPlan plan_of(uint32_t nodes = 1) {
-  StepPlan plan;
-  plan.job = 7;
-  plan.nodes = nodes;
-  plan.started_ns = kStart;
-  return plan;
-}
-
-// A node whose 4 GPUs computed for 80 of the 100 seconds, each.
-NodeSums node(const char* device = kH100) {
-  NodeSums sums;
-  sums.last = 1;
-  sums.gpus = sums.devices = sums.processes = 4;
-  std::snprintf(sums.device_name, sizeof(sums.device_name), "%s", device);
-  sums.until_ns = kNow;
-  sums.span_ns = 360 * kSecond;
-  sums.compute_ns = 320 * kSecond;
-  sums.exposed_communication_ns = 16 * kSecond;
-  sums.overlapped_communication_ns = 40 * kSecond;
-  sums.exposed_memory_ns = 8 * kSecond;
-  sums.lost_ns = 4 * kSecond;
-  sums.gemm_ns[static_cast<int>(Precision::kBf16)] = 300 * kSecond;
-  sums.gemm_ns[static_cast<int>(Precision::kFp32)] = 10 * kSecond;
-  return sums;
-}
+using namespace step_samples;
 
 TEST(StepReport, SumsAreExact) {
   StepPlan plan = plan_of(2);
@@ -84,6 +48,7 @@ TEST(StepReport, FlopsPerStepAndSteps) {
   EXPECT_TRUE(comment.sums.model_flops == 20'000'000);
   EXPECT_TRUE(comment.sums.training_steps == 20);
   EXPECT_TRUE(comment.sums.training_ns == 100 * kSecond);
+  EXPECT_TRUE(comment.sums.training_gpu_ms == 400'000);
   plan.user.flops_per_step = 0;  // the steps alone give their time
   comment = reported(plan, Nodes{{0, node()}}, kNow, true);
   EXPECT_EQ(comment.no_mfu, "no-flops");
@@ -146,6 +111,7 @@ TEST(StepReport, StepsThatWereFound) {
       true);
   EXPECT_TRUE(comment.sums.training_steps == 89);
   EXPECT_TRUE(comment.sums.training_ns == 178 * kSecond);
+  EXPECT_TRUE(comment.sums.training_gpu_ms == 8 * 178'000);
   // They do not agree: nothing.
   comment = reported(plan, Nodes{{0, first}, {1, with_steps(StepSource::kPeriodicity, 45, 45)}},
                      kNow, true);
@@ -198,13 +164,13 @@ TEST(StepReport, WaitingIsThatOfAWholeStep) {
     record.collective_ns[1] = task == 1 ? 100 : 300;
     spreads.add(record, record);
   }
-  Comment comment = report_step(plan_of(), Nodes{{0, node()}}, spreads, kNow, true);
+  Comment comment = report_step(plan_of(), Nodes{{0, node()}}, spreads, {}, kNow, true);
   EXPECT_TRUE(comment.sums.collective_ns == 400);
   EXPECT_TRUE(comment.sums.wait_ns == 200);
   EXPECT_EQ(comment.slowest, 1u);
-  comment = report_step(plan_of(), Nodes{{0, node()}}, spreads, kNow, false);
+  comment = report_step(plan_of(), Nodes{{0, node()}}, spreads, {}, kNow, false);
   EXPECT_TRUE(comment.sums.collective_ns == 0);
-  comment = report_step(plan_of(2), Nodes{{0, node()}}, spreads, kNow, true);
+  comment = report_step(plan_of(2), Nodes{{0, node()}}, spreads, {}, kNow, true);
   EXPECT_TRUE(comment.sums.collective_ns == 0) << "a node is missing";
 }
 
@@ -315,6 +281,106 @@ TEST(StepReport, ClocksThatRunBackwards) {
   comment = reported(plan_of(), {}, kNow, true);
   EXPECT_TRUE(comment.sums.elapsed_ns == 0);
   EXPECT_EQ(comment.partial, "nodes:0-of-1");
+}
+
+TEST(StepReport, Sensors) {
+  NodeSums sums = node();
+  sums.energy_mj = 240'000'999;  // 600 W for 400 s
+  sums.energy_ns = sums.clock_ns = sums.tensor_ns = sums.reasons_ns = 400 * kSecond;
+  sums.sm_cycles = 600'000'000'000;  // 1,500 MHz
+  sums.tensor_active_ns = 100 * kSecond;
+  sums.clock_limit_mhz = 1980;
+  Comment comment = reported(plan_of(2), Nodes{{0, sums}, {1, sums}}, kNow, true);
+  EXPECT_TRUE(comment.sums.energy_j == 480'001);  // divided once, at the end
+  EXPECT_TRUE(comment.sums.energy_ms == 800'000);
+  EXPECT_TRUE(comment.sums.clock_megacycles == 1'200'000);
+  EXPECT_TRUE(comment.sums.clock_ms == 800'000);
+  EXPECT_TRUE(comment.sums.tensor_active_ms == 200'000);
+  EXPECT_TRUE(comment.sums.tensor_ms == 800'000);
+  EXPECT_EQ(comment.clock_limit_mhz, 1980u);
+  EXPECT_EQ(comment.clock_reason, "");
+  // More time than its GPUs had: not believed.
+  NodeSums other = sums;
+  other.clock_limit_mhz = 1755;
+  other.tensor_ns = 405 * kSecond;
+  comment = reported(plan_of(2), Nodes{{0, sums}, {1, other}}, kNow, true);
+  EXPECT_EQ(comment.clock_limit_mhz, 1980u);
+  EXPECT_TRUE(comment.sums.energy_ms == 400'000);
+  EXPECT_TRUE(comment.sums.tensor_ms == 400'000);
+}
+
+TEST(StepReport, WhyClocksWereHeldBack) {
+  const auto reason = [](uint64_t idle, uint64_t power, uint64_t thermal, uint64_t setting) {
+    NodeSums sums = node();
+    sums.reasons_ns = 100 * kSecond;
+    sums.reason_ns[kClockIdle] = idle * kSecond;
+    sums.reason_ns[kClockPower] = power * kSecond;
+    sums.reason_ns[kClockThermal] = thermal * kSecond;
+    sums.reason_ns[kClockSetting] = setting * kSecond;
+    return reported(plan_of(), Nodes{{0, sums}}, kNow, true).clock_reason;
+  };
+  EXPECT_EQ(reason(0, 0, 0, 0), "");
+  EXPECT_EQ(reason(100, 0, 0, 0), "");  // it had nothing to do
+  EXPECT_EQ(reason(90, 5, 4, 0), "power");
+  EXPECT_EQ(reason(0, 4, 4, 4), "");
+  EXPECT_EQ(reason(0, 30, 31, 0), "thermal");
+  EXPECT_EQ(reason(0, 30, 31, 100), "setting");
+}
+
+TEST(StepReport, Storage) {
+  NodeSums sums = node();
+  sums.read_bytes = 1'700'000;
+  sums.written_bytes = 2'600'000;
+  Comment comment = reported(plan_of(2), Nodes{{0, sums}, {1, sums}}, kNow, true);
+  EXPECT_TRUE(comment.sums.read_mb == 3);
+  EXPECT_TRUE(comment.sums.written_mb == 5);
+  EXPECT_TRUE(comment.sums.io_ms == 800'000);
+  // Of the second node not all is known.
+  const auto io_ms = [&](void (*spoil)(NodeSums*)) {
+    NodeSums other = sums;
+    spoil(&other);
+    comment = reported(plan_of(2), Nodes{{0, sums}, {1, other}}, kNow, true);
+    EXPECT_TRUE(comment.sums.read_mb == 1);
+    return static_cast<uint64_t>(comment.sums.io_ms);
+  };
+  EXPECT_EQ(io_ms([](NodeSums* s) { s->storage_failures = 1; }), 400'000u);
+  EXPECT_EQ(io_ms([](NodeSums* s) { s->broken_records = 1; }), 400'000u);
+  EXPECT_EQ(io_ms([](NodeSums* s) { s->record_errno = ENOSPC; }), 400'000u);
+  EXPECT_EQ(io_ms([](NodeSums* s) { s->processes = 0; }), 400'000u);
+}
+
+TEST(StepReport, Goodput) {
+  NodeSums sums = node();
+  sums.start_up_ns = 40 * kSecond;
+  sums.productive_ns = 300 * kSecond;
+  sums.writing_ns = 20 * kSecond;
+  sums.reading_ns = 10 * kSecond;
+  sums.stalled_ns = 5 * kSecond;
+  sums.tail_ns = 15 * kSecond;  // 10 s are not known
+  const auto seconds = [](uint128 ms) { return static_cast<uint64_t>(ms / 1000); };
+  StepPlan plan = plan_of();
+  Comment comment = reported(plan, Nodes{{0, sums}}, kNow, true);
+  EXPECT_EQ(seconds(comment.sums.start_up_ms), 40u);
+  EXPECT_EQ(seconds(comment.sums.restart_ms), 0u);
+  EXPECT_EQ(seconds(comment.sums.productive_ms), 300u);
+  EXPECT_EQ(seconds(comment.sums.writing_ms), 20u);
+  EXPECT_EQ(seconds(comment.sums.reading_ms), 10u);
+  EXPECT_EQ(seconds(comment.sums.stalled_ms), 5u);
+  EXPECT_EQ(seconds(comment.sums.tail_ms), 15u);
+  EXPECT_TRUE(comment.sums.goodput().unknown_ns == 10 * kSecond);
+  plan.run = 2;  // a requeued job begins once more
+  comment = reported(plan, Nodes{{0, sums}}, kNow, true);
+  EXPECT_EQ(seconds(comment.sums.start_up_ms), 0u);
+  EXPECT_EQ(seconds(comment.sums.restart_ms), 40u);
+  // Summed up by an epilog, hours after the end.
+  sums.tail_ns = 9000 * kSecond;
+  comment = reported(plan, Nodes{{0, sums}}, kNow, true);
+  EXPECT_EQ(seconds(comment.sums.tail_ms), 25u);
+  EXPECT_TRUE(comment.sums.goodput().total_ns() == comment.sums.elapsed_ns);
+  // More than there was without it: not believed.
+  sums.productive_ns = 326 * kSecond;
+  comment = reported(plan, Nodes{{0, sums}}, kNow, true);
+  EXPECT_EQ(seconds(comment.sums.productive_ms + comment.sums.tail_ms), 0u);
 }
 
 // What a hostile device name can do to the line.

@@ -1,0 +1,102 @@
+#include "plugin/node_sensors.hh"
+
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+#include "plugin/bounded_sum.hh"
+#include "plugin/goodput.hh"
+
+namespace mfu {
+namespace {
+
+bool lived_together(const Record& a, const Record& b) {
+  return a.started_ns < b.published_ns && b.started_ns < a.published_ns;
+}
+
+// Processes that lived together have seen the same of a device: the one that knows most speaks for
+// them. Those of other times add to it.
+std::vector<const Record*> speakers(std::vector<const Record*> records) {
+  std::stable_sort(records.begin(), records.end(), [](const Record* a, const Record* b) {
+    return std::tie(a->sensors.energy_ns, a->sensors.readings) >
+           std::tie(b->sensors.energy_ns, b->sensors.readings);
+  });
+  std::vector<const Record*> chosen;
+  for (const Record* record : records) {
+    if (std::none_of(chosen.begin(), chosen.end(),
+                     [&](const Record* other) { return lived_together(*record, *other); })) {
+      chosen.push_back(record);
+    }
+  }
+  return chosen;
+}
+
+}  // namespace
+
+void add_storage(const NodeRecords& node, NodeSums* sums) {
+  for (const auto& [key, process] : node.processes) {
+    if (process.primary == nullptr) continue;
+    const StorageSums& storage = process.primary->storage;
+    if (storage.result != 0) {
+      ++sums->storage_failures;
+      continue;
+    }
+    add_bounded(&sums->read_bytes, storage.read_bytes());
+    add_bounded(&sums->written_bytes, storage.written_bytes());
+  }
+}
+
+void add_sensors(const NodeRecords& node, NodeSums* sums) {
+  for (const auto& [key, device] : node.devices) {
+    for (const Record* record : speakers(device.records)) {
+      const SensorSums& sensors = record->sensors;
+      add_bounded(&sums->energy_mj, sensors.energy_mj);
+      add_bounded(&sums->energy_ns, sensors.energy_ns);
+      add_bounded(&sums->sm_cycles, sensors.sm_cycles);
+      add_bounded(&sums->clock_ns, sensors.clock_ns);
+      add_bounded(&sums->tensor_active_ns, sensors.tensor_active_ns);
+      add_bounded(&sums->tensor_ns, sensors.tensor_ns);
+      for (int i = 0; i < kClockReasons; ++i) {
+        add_bounded(&sums->reason_ns[i], sensors.reason_ns[i]);
+      }
+      add_bounded(&sums->reasons_ns, sensors.reasons_ns);
+      const uint64_t limit_mhz = sensors.clock_limit_mhz;
+      if (limit_mhz > kMostClockMhz) continue;
+      sums->clock_limit_mhz = std::max(sums->clock_limit_mhz, limit_mhz);
+    }
+  }
+}
+
+StepEstimate whole_steps(const Record& record, const Record& process) {
+  const bool whole = process.state == State::kOk && process.dropped == 0 && process.lost_ns == 0;
+  return record.steps.source == StepSource::kNvtx || whole ? record.steps : StepEstimate{};
+}
+
+void add_goodput(const NodeRecords& node, uint64_t begin_ns, uint64_t end_ns, NodeSums* sums) {
+  for (const auto& [key, device] : node.devices) {
+    DeviceTraining training{.begin_ns = begin_ns, .end_ns = end_ns};
+    for (const Record* record : device.records) {
+      const Record& process = node.process_of(*record);
+      const StepEstimate steps = whole_steps(*record, process);
+      if (std::tie(steps.source, steps.productive_ns) <=
+          std::tie(training.steps.source, training.steps.productive_ns)) {
+        continue;
+      }
+      training.steps = steps;
+      training.writing_ns = process.storage.writing_ns;
+      training.reading_ns = process.storage.reading_ns;
+    }
+    const GoodputSums parts = goodput_of(training);
+    const auto add = [](uint64_t* sum, uint128 ns) {
+      add_bounded(sum, static_cast<uint64_t>(std::min<uint128>(ns, kMostSum)));
+    };
+    add(&sums->productive_ns, parts.productive_ns);
+    add(&sums->start_up_ns, parts.start_up_ns);
+    add(&sums->writing_ns, parts.writing_ns);
+    add(&sums->reading_ns, parts.reading_ns);
+    add(&sums->stalled_ns, parts.stalled_ns);
+    add(&sums->tail_ns, parts.tail_ns);
+  }
+}
+
+}  // namespace mfu

@@ -1,0 +1,25 @@
+// What a node's devices' sensors said, what its processes read and wrote, and what training made of
+// the devices' time.
+#ifndef MFU_PLUGIN_NODE_SENSORS_HH_
+#define MFU_PLUGIN_NODE_SENSORS_HH_
+
+#include <cstdint>
+
+#include "plugin/node_records.hh"
+#include "plugin/node_sums.hh"
+
+namespace mfu {
+
+// Fill the fields of these names in NodeSums.
+void add_storage(const NodeRecords& node, NodeSums* sums);
+void add_sensors(const NodeRecords& node, NodeSums* sums);
+// Of the time from begin_ns to end_ns.
+void add_goodput(const NodeRecords& node, uint64_t begin_ns, uint64_t end_ns, NodeSums* sums);
+
+// What a record says of training steps; none where kernels were not seen that may have been a
+// step's. Ranges do not come from CUPTI.
+StepEstimate whole_steps(const Record& record, const Record& process);
+
+}  // namespace mfu
+
+#endif

@@ -141,6 +141,9 @@ TOPOLOGY_A := $(B)/libtopology.a
 TOPOLOGY_OBJ := $(patsubst %.cc,$(B)/obj/%.o,$(filter-out topology/mfu_topo.cc,$(wildcard topology/*.cc)))
 TOPOLOGY_LIBS := -lhwloc -libnetdisc -libmad -libumad -lpugixml -lyaml-cpp
 $(TOPOLOGY_A): $(TOPOLOGY_OBJ)
+TOPO := $(B)/mfu-topo
+$(TOPO): $(B)/obj/topology/mfu_topo.o $(TOPOLOGY_A)
+	$(call say,LD,$@)$(CXX) $(LDFLAGS) -o $@ $^ $(TOPOLOGY_LIBS) -lboost_program_options
 
 # --- tests/
 
@@ -194,7 +197,7 @@ $(B)/obj/%.o: %.cc config.mk
 %.a:
 	$(call say,AR,$@)rm -f $@; $(AR) rcs $@ $^
 
-PRODUCTS := $(PROFILER_LIB) $(SPANK) $(COLLECTOR) $(REPORT) $(ANALYZE)
+PRODUCTS := $(PROFILER_LIB) $(SPANK) $(COLLECTOR) $(REPORT) $(ANALYZE) $(TOPO)
 all: $(PRODUCTS)
 
 run-demo: $(PRODUCTS) $(FAKES)
@@ -211,7 +214,8 @@ install: $(PRODUCTS)
 	install -d $(DESTDIR)$(plugindir) $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1 \
 	  $(DESTDIR)$(mandir)/man5 $(DESTDIR)$(mandir)/man8 $(DESTDIR)$(docdir)/examples
 	install -m 0755 $(PROFILER_LIB) $(SPANK) $(COLLECTOR) $(DESTDIR)$(plugindir)
-	install -m 0755 $(REPORT) $(ANALYZE) $(DESTDIR)$(bindir)
+	install -m 0755 $(REPORT) $(ANALYZE) $(TOPO) $(DESTDIR)$(bindir)
+	ln -sf $(bindir)/mfu-topo $(DESTDIR)$(plugindir)/mfu-topo
 	install -m 0644 man/*.1 $(DESTDIR)$(mandir)/man1
 	install -m 0644 man/*.5 $(DESTDIR)$(mandir)/man5
 	install -m 0644 man/*.8 $(DESTDIR)$(mandir)/man8
@@ -233,6 +237,24 @@ $(FUZZ): tests/fuzz/trace_reader_fuzz.cc $(patsubst $(B)/obj/%.o,%.cc,$(ANALYZE_
 	@mkdir -p $(@D)
 	$(call say,FUZZ,$@)clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined \
 	  -fno-sanitize-recover=undefined $(CPPFLAGS) -o $@ $^ $(ANALYZE_LIBS)
+
+# fuzz_target NAME, SOURCES, LIBRARIES: a fuzzer of a part of topology/.
+define fuzz_target
+$(B)/fuzz/$1: tests/fuzz/$1_fuzz.cc $2
+	@mkdir -p $$(@D)
+	$$(call say,FUZZ,$$@)clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined \
+	  -fno-sanitize-recover=undefined $$(CPPFLAGS) -o $$@ $$^ $3
+FUZZ += $(B)/fuzz/$1
+endef
+$(eval $(call fuzz_target,nccl_topology,$(addprefix topology/,$(addsuffix .cc,cpu_set finding nccl_hca nccl_topology \
+  nic_roles node_audit node_audit_gpus node_audit_hca node_audit_nics node_audit_tasks node_distance node_file pcie_link \
+  step_gpus)),-lpugixml))
+$(eval $(call fuzz_target,fabric_text,$(addprefix topology/,$(addsuffix .cc,fabric fabric_assembly fabric_audit fabric_hosts \
+  fabric_link_rules fabric_places fabric_rail_rules fabric_rails fabric_roles fabric_span fabric_text fabric_writer finding \
+  host_list topology_names))))
+$(eval $(call fuzz_target,topology_conf,$(addprefix topology/,$(addsuffix .cc,fabric host_list node_file slurm_nodes \
+  topology_conf topology_diff topology_names topology_parse topology_yaml)),-lyaml-cpp))
+
 .PHONY: fuzz lint format tidy
 fuzz: $(FUZZ)
 tidy:

@@ -1,0 +1,182 @@
+// The rules about GPUs: their links, their numbers, and what kind they are.
+#include <algorithm>
+#include <set>
+
+#include "topology/nic_roles.hh"
+#include "topology/node_audit.hh"
+#include "topology/pcie_link.hh"
+#include "topology/step_gpus.hh"
+
+namespace mfu {
+namespace {
+
+bool across_sockets(const NodeMap& map, const PciDevice& a, const PciDevice& b) {
+  if (a.package >= 0 && b.package >= 0) return a.package != b.package;
+  return distance(map, a, b) == Distance::kSys;
+}
+
+std::string kind_of(const Gpu& gpu) {
+  if (!gpu.model.empty()) return gpu.model;
+  char text[16];
+  snprintf(text, sizeof text, "%04x:%04x", gpu.pci.vendor, gpu.pci.device);
+  return text;
+}
+
+bool in_pci_order(const NodeMap& map, const std::vector<size_t>& gpus) {
+  return std::is_sorted(gpus.begin(), gpus.end(), [&map](size_t a, size_t b) {
+    return map.gpus[a].pci.bus_id < map.gpus[b].pci.bus_id;
+  });
+}
+
+std::string in_order(const NodeMap& map, const std::vector<size_t>& gpus) {
+  std::vector<std::string> ids;
+  for (const size_t gpu : gpus) ids.push_back(map.gpus[gpu].pci.bus_id);
+  return listed(ids);
+}
+
+}  // namespace
+
+std::vector<Finding> audit_pcie(const NodeMap& map, const StepPlacement& step,
+                                const NodeAuditOptions& options) {
+  std::vector<Finding> findings;
+  auto judge = [&findings](const PciDevice& pci, const std::string& place, bool full_speed) {
+    const PcieLink& link = pci.link;
+    const bool narrow = link.width != 0 && link.width < link.max_width;
+    const bool slow = full_speed && link.speed_mts != 0 && link.speed_mts < link.max_speed_mts;
+    if (!narrow && !slow) return;
+    findings.push_back({"pcie-link", Severity::kHigh, place,
+                        "its PCIe link runs at " + pcie_text(link.speed_mts, link.width) + " of " +
+                            pcie_text(link.max_speed_mts, link.max_width),
+                        "report to the administrator: lspci -vv -s " + pci.bus_id +
+                            " (LnkSta, LnkCap), dmesg for AER errors; reseat or replace the card"});
+  };
+  const std::vector<size_t> gpus = step_gpus(map, step);
+  for (const size_t index : gpus) {
+    const Gpu& gpu = map.gpus[index];
+    const bool busy = std::any_of(
+        options.busy_gpus.begin(), options.busy_gpus.end(),
+        [&gpu](const std::string& id) { return canonical_bus_id(id) == gpu.pci.bus_id; });
+    judge(gpu.pci, place_of(step, gpu), busy);
+  }
+  for (const size_t index : nics_with(nic_roles(map, options.storage_nics), NicRole::kCompute)) {
+    // A step with some of the GPUs is told of their adapters only.
+    const Nic& nic = map.nics[index];
+    const bool ours = std::any_of(gpus.begin(), gpus.end(), [&](size_t gpu) {
+      return distance(map, map.gpus[gpu].pci, nic.pci) < Distance::kSys;
+    });
+    if (ours && step.nodes != 1) judge(nic.pci, place_of(step, nic), true);
+  }
+  return findings;
+}
+
+std::vector<Finding> audit_nvlinks(const NodeMap& map, const StepPlacement& step,
+                                   const NodeAuditOptions&) {
+  struct Rank {
+    uint32_t rank;
+    size_t gpu;
+  };
+  std::vector<Rank> ranks;
+  for (const TaskPlacement& task : step.tasks) {
+    for (const size_t gpu : used_gpus(map, step, task)) ranks.push_back({task.rank, gpu});
+  }
+  if (map.nvlinks.empty() || ranks.size() < 2) return {};
+  size_t pairs = 0, slow = 0;
+  std::vector<std::string> examples;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    for (size_t j = i + 1; j < ranks.size(); ++j) {
+      const uint32_t group = step.tensor_parallel;
+      if (ranks[i].gpu == ranks[j].gpu) continue;
+      if (group != 0 && ranks[i].rank / group != ranks[j].rank / group) continue;
+      ++pairs;
+      const Gpu& a = map.gpus[ranks[i].gpu];
+      const Gpu& b = map.gpus[ranks[j].gpu];
+      if (map.nvlinked(ranks[i].gpu, ranks[j].gpu) || !across_sockets(map, a.pci, b.pci)) continue;
+      ++slow;
+      examples.push_back(short_name(a) + "-" + short_name(b));
+    }
+  }
+  if (slow == 0) return {};
+  const std::string size = std::to_string(step.tensor_parallel);
+  const bool known = step.tensor_parallel != 0;
+  return {{"no-nvlink", known ? Severity::kHigh : Severity::kWarning, step.node,
+           std::to_string(slow) + " of " + std::to_string(pairs) + " pairs of GPUs" +
+               (known ? " inside tensor-parallel groups of " + size : "") +
+               " are on two sockets and have no NVLink: " + listed(examples),
+           "keep tensor-parallel groups inside a socket: a smaller group, or ranks in the order of "
+           "sockets by --distribution=block:block --gpu-bind=closest"}};
+}
+
+std::vector<Finding> audit_gpu_order(const NodeMap& map, const StepPlacement& step,
+                                     const NodeAuditOptions&) {
+  std::vector<Finding> findings;
+  std::set<std::string> told;
+  for (const TaskPlacement& task : step.tasks) {
+    const std::vector<size_t> seen = seen_gpus(map, task);
+    if (seen.size() < 2) continue;
+    const auto order = task.environment.find("CUDA_DEVICE_ORDER");
+    const bool by_pci = order != task.environment.end() && order->second == "PCI_BUS_ID";
+    std::set<std::string> kinds;
+    std::vector<size_t> by_cuda = seen;
+    for (const size_t gpu : seen) kinds.insert(kind_of(map.gpus[gpu]));
+    std::sort(by_cuda.begin(), by_cuda.end(), [&map](size_t a, size_t b) {
+      return map.gpus[a].cuda_index < map.gpus[b].cuda_index;
+    });
+    std::string evidence, remedy = "export CUDA_DEVICE_ORDER=PCI_BUS_ID";
+    if (!in_pci_order(map, seen)) {
+      // Harmless where somebody put the GPUs in the order of the ranks' CPUs.
+      const std::vector<size_t> used = used_gpus(map, step, task);
+      const bool near = used.size() == 1 && !task.cpus.empty() &&
+                        task.cpus.intersects(map.gpus[used[0]].pci.cpus);
+      if (near) continue;
+      evidence = "CUDA's devices are " + in_order(map, seen) + ", not in PCI order";
+      remedy = "list CUDA_VISIBLE_DEVICES in ascending order, or leave it to Slurm";
+    } else if (!by_pci && kinds.size() > 1) {
+      evidence = std::to_string(kinds.size()) +
+                 " models and no CUDA_DEVICE_ORDER: CUDA puts the "
+                 "fastest first, nvidia-smi and Slurm count by PCI order";
+    } else if (!by_pci && map.gpus[by_cuda[0]].cuda_index >= 0 && !in_pci_order(map, by_cuda)) {
+      evidence = "CUDA numbers the GPUs in the order " + in_order(map, by_cuda);
+    }
+    if (evidence.empty() || !told.insert(evidence).second) continue;
+    findings.push_back({"gpu-order", Severity::kWarning, place_of(step, task), evidence, remedy});
+  }
+  return findings;
+}
+
+std::vector<Finding> audit_gpu_models(const NodeMap& map, const StepPlacement& step,
+                                      const NodeAuditOptions&) {
+  std::map<std::string, size_t> kinds;
+  for (const size_t gpu : step_gpus(map, step)) ++kinds[kind_of(map.gpus[gpu])];
+  if (kinds.size() < 2) return {};
+  std::vector<std::string> counted;
+  for (const auto& [kind, count] : kinds) counted.push_back(std::to_string(count) + " " + kind);
+  return {{"mixed-gpus", Severity::kInformation, step.node,
+           listed(counted) + ": the slowest sets the pace of all",
+           "ask for one model: --gpus-per-node=TYPE:N, or --constraint"}};
+}
+
+std::vector<Finding> audit_mig(const NodeMap& map, const StepPlacement& step,
+                               const NodeAuditOptions&) {
+  if (step.nodes < 2) return {};
+  size_t slices = 0;
+  for (const TaskPlacement& task : step.tasks) {
+    slices += static_cast<size_t>(
+        std::count_if(task.gpus.begin(), task.gpus.end(),
+                      [](const std::string& id) { return id.starts_with("MIG-"); }));
+  }
+  size_t cut = 0;
+  if (slices == 0 && !step.tasks.empty()) {
+    for (const TaskPlacement& task : step.tasks) {
+      for (const size_t gpu : seen_gpus(map, task)) cut += map.gpus[gpu].mig_instances != 0;
+    }
+  }
+  if (slices + cut == 0) return {};
+  return {{"mig-multi-node", Severity::kInformation, step.node,
+           (slices != 0 ? std::to_string(slices) + " MIG slices"
+                        : std::to_string(cut) + " GPUs cut into MIG slices") +
+               " in a step of " + std::to_string(step.nodes) +
+               " nodes: NCCL has neither NVLink nor peer access between slices",
+           "ask for whole GPUs: --gpus-per-node=TYPE:N without a MIG profile"}};
+}
+
+}  // namespace mfu

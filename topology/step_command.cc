@@ -1,0 +1,218 @@
+#include "topology/step_command.hh"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <utility>
+
+#include "topology/fabric_audit.hh"
+#include "topology/fabric_source.hh"
+#include "topology/fabric_text.hh"
+#include "topology/host_list.hh"
+#include "topology/node_discovery.hh"
+#include "topology/node_file.hh"
+#include "topology/node_source.hh"
+#include "topology/slurm_nodes.hh"
+#include "topology/visible_gpus.hh"
+
+namespace mfu {
+namespace {
+
+constexpr size_t kMostRequest = 4 << 20;
+// The collector waits for us no longer than this, and a little.
+constexpr std::chrono::milliseconds kDiscoveryLimit{1500};
+
+template <typename Number>
+bool parse_number(std::string_view text, Number* number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+void add_environment(std::string_view setting, StepRequest::Task* task) {
+  const size_t equals = setting.find('=');
+  if (equals == setting.npos) return;
+  const std::string name(setting.substr(0, equals));
+  const std::string value(setting.substr(equals + 1));
+  if (name == "CUDA_VISIBLE_DEVICES") {
+    task->has_devices = true;
+    task->devices = value;
+  } else {
+    task->placement.environment[name] = value;
+  }
+}
+
+// False: the line is none that a request has.
+bool add_line(std::string_view key, std::string_view value, StepRequest* request) {
+  std::string* text = key == "node"        ? &request->node
+                      : key == "hosts"     ? &request->hosts
+                      : key == "allocated" ? &request->allocated
+                      : key == "map"       ? &request->map
+                      : key == "cache"     ? &request->cache
+                      : key == "fabric"    ? &request->fabric
+                      : key == "names"     ? &request->names
+                                           : nullptr;
+  if (text != nullptr) {
+    *text = value;
+    return true;
+  }
+  if (key == "nodes") return parse_number(value, &request->nodes);
+  if (key == "confined") {
+    request->confined = value == "1";
+    return value == "0" || value == "1";
+  }
+  if (key == "task") {
+    TaskPlacement placement;
+    const size_t comma = value.find(',');
+    if (comma == value.npos || !parse_number(value.substr(0, comma), &placement.rank) ||
+        !parse_number(value.substr(comma + 1), &placement.local_rank)) {
+      return false;
+    }
+    request->tasks.push_back({placement, false, ""});
+    return true;
+  }
+  if (request->tasks.empty()) return false;
+  StepRequest::Task& task = request->tasks.back();
+  if (key == "cpus") {
+    if (auto cpus = CpuSet::from_list(value)) task.placement.cpus = *cpus;
+    return true;
+  }
+  if (key != "env") return false;
+  add_environment(value, &task);
+  return true;
+}
+
+tl::expected<NodeMap, std::string> map_of(const StepRequest& request, const std::string& self) {
+  if (!request.map.empty()) {
+    return take_node(request.map, 0).map([](SourcedNode node) { return std::move(node.map); });
+  }
+  NodeDiscovery discovery;
+  discovery.command = {self, "show", "--xml"};
+  discovery.limit = kDiscoveryLimit;
+  discovery.cache = request.cache;
+  return discover_node(discovery);
+}
+
+StepPlacement placement_of(const StepRequest& request, const NodeMap& map) {
+  StepPlacement step;
+  step.node = request.node;
+  step.nodes = request.nodes;
+  for (const StepRequest::Task& task : request.tasks) {
+    step.tasks.push_back(task.placement);
+    const auto order = task.placement.environment.find("CUDA_DEVICE_ORDER");
+    const bool pci = order != task.placement.environment.end() && order->second == "PCI_BUS_ID";
+    const auto devices = task.has_devices ? std::optional<std::string_view>(task.devices)
+                                          : std::optional<std::string_view>();
+    step.tasks.back().gpus = visible_gpus(map, devices, request.allocated, request.confined, pci);
+  }
+  return step;
+}
+
+tl::expected<std::vector<Finding>, std::string> audit_fabric_place(const StepRequest& request) {
+  const auto snapshot = read_fabric(request.fabric);
+  if (!snapshot) return tl::make_unexpected(snapshot.error());
+  const auto names = read_name_map(request.names);
+  if (!names) return tl::make_unexpected(names.error());
+  const auto listed = expand_hosts(request.hosts);
+  if (!listed) return tl::make_unexpected(listed.error());
+  const FabricRoles roles = find_roles(snapshot->fabric, adapter_names(snapshot->fabric, *names));
+  std::vector<uint32_t> hosts;
+  for (const std::string& name : *listed) {
+    const uint32_t host = roles.find_host(name);
+    if (host != kNoIndex) hosts.push_back(host);
+  }
+  if (hosts.empty()) {
+    return tl::make_unexpected(request.fabric +
+                               ": none of the step's nodes is in it: " + "see fabric-names=");
+  }
+  const FabricSpans spans(snapshot->fabric, roles);
+  return audit_job(roles, spans.span(hosts), hosts, audit_fabric(snapshot->fabric, roles));
+}
+
+std::string own_path(const char* fallback) {
+  char path[4096];
+  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
+  if (size <= 0 || static_cast<size_t>(size) == sizeof(path)) return fallback;
+  return {path, static_cast<size_t>(size)};
+}
+
+}  // namespace
+
+tl::expected<StepRequest, std::string> parse_step_request(std::string_view text) {
+  StepRequest request;
+  size_t number = 0;
+  while (!text.empty()) {
+    ++number;
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const size_t equals = line.find('=');
+    if (equals == line.npos ||
+        !add_line(line.substr(0, equals), line.substr(equals + 1), &request)) {
+      return tl::make_unexpected("line " + std::to_string(number) + ": no line of a request");
+    }
+  }
+  return request;
+}
+
+tl::expected<std::vector<Finding>, std::string> audit_step(const StepRequest& request,
+                                                           const std::string& self) {
+  const auto map = map_of(request, self);
+  if (!map) return tl::make_unexpected(map.error());
+  const StepPlacement step = placement_of(request, *map);
+  std::vector<Finding> findings = audit_node(*map, step);
+  const auto unknown = std::count_if(step.tasks.begin(), step.tasks.end(),
+                                     [](const TaskPlacement& task) { return task.gpus.empty(); });
+  if (unknown != 0) {
+    findings.push_back({kGpusUnknown, Severity::kInformation, request.node,
+                        "the GPUs of " + std::to_string(unknown) + " of " +
+                            std::to_string(step.tasks.size()) +
+                            " tasks are not in the node's topology",
+                        "mfu-topo show, on the node"});
+  }
+  if (request.fabric.empty()) return findings;
+  const auto place = audit_fabric_place(request);
+  if (!place) {
+    findings.push_back({kFabricUnknown, Severity::kInformation, request.fabric, place.error(),
+                        "mfu-topo snapshot, by a timer"});
+    return findings;
+  }
+  findings.insert(findings.end(), place->begin(), place->end());
+  return findings;
+}
+
+std::string write_step_findings(const std::vector<Finding>& findings) {
+  std::string out;
+  const auto add = [&out](std::string_view text, char end) {
+    for (const char byte : text) out += byte >= ' ' && byte <= '~' ? byte : '?';
+    out += end;
+  };
+  for (const Finding& finding : findings) {
+    add(severity_name(finding.severity), '\t');
+    add(finding.rule, '\t');
+    add(finding.place, '\t');
+    add(finding.evidence, '\t');
+    add(finding.remedy, '\n');
+  }
+  return out;
+}
+
+int run_step(int argc, char** argv) {
+  if (argc != 2) {
+    std::fputs("usage: mfu-topo step REQUEST\nRun by mfu-collector; see mfu-topo(1).\n", stderr);
+    return 2;
+  }
+  const auto findings = read_node_file(argv[1], kMostRequest)
+                            .and_then(parse_step_request)
+                            .and_then([&](const StepRequest& request) {
+                              return audit_step(request, own_path("mfu-topo"));
+                            });
+  if (!findings) {
+    std::fprintf(stderr, "mfu-topo: step: %s\n", findings.error().c_str());
+    return 1;
+  }
+  std::fputs(write_step_findings(*findings).c_str(), stdout);
+  return std::fflush(stdout) == 0 ? 0 : 1;
+}
+
+}  // namespace mfu

@@ -1,0 +1,17 @@
+// A file that is there as a whole or not at all.
+#ifndef MFU_TOPOLOGY_WHOLE_FILE_HH_
+#define MFU_TOPOLOGY_WHOLE_FILE_HH_
+
+#include <string>
+#include <string_view>
+
+namespace mfu {
+
+// Writes a new file beside `path` and moves it there, readable by all: whoever reads `path` has the
+// old text or the new one. Empty, or the error, which names the path; then the old file is as it
+// was.
+std::string write_whole_file(const std::string& path, std::string_view text);
+
+}  // namespace mfu
+
+#endif

@@ -109,7 +109,7 @@ $(ANALYZE): $(B)/obj/profiler/mfu_analyze.o $(B)/obj/profiler/flops_command.o $(
 # --- plugin/
 
 PLUGIN_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,collective_spreads comment comment_field comment_parse comment_text \
-  goodput node_flops node_records node_sensors node_sums node_sums_fault options spool step_cgroup step_flops step_plan \
+  goodput node_flops node_records node_sensors node_sums node_sums_fault options placement spool step_cgroup step_flops step_plan \
   step_report step_set)
 PLUGIN_A := $(B)/libplugin.a
 SPANK := $(B)/spank_mfu.so
@@ -120,9 +120,12 @@ COLLECTOR_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,mfu_collector collector peer a
 REPORT_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,mfu_report job_history job_list job_report \
   report_json report_table)
 
+# Of topology/ the plugin has what needs none of its libraries: mfu-topo runs as a child.
+PLACEMENT_OBJ := $(patsubst %,$(B)/obj/topology/%.o,child_output finding)
+
 $(B)/obj/plugin/%.o: override CXXFLAGS += $(SLURM_CPPFLAGS)
 
-$(PLUGIN_A): $(PLUGIN_OBJ)
+$(PLUGIN_A): $(PLUGIN_OBJ) $(PLACEMENT_OBJ)
 
 # A rebuilt plugin is moved into place: slurmd may have the old one mapped.
 $(SPANK): $(SPANK_OBJ) $(PLUGIN_A) $(PROFILER_A) plugin/exports.map

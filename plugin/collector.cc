@@ -1,6 +1,7 @@
 #include "plugin/collector.hh"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <syslog.h>
@@ -34,6 +35,9 @@ constexpr uint32_t kLeastUpdateSeconds = 10;
 constexpr int kSendMs = 1500;
 // How long a takeover waits for other nodes, whose collectors ask again with growing pauses.
 constexpr auto kOthersWait = seconds(8);
+// How long tasks may take to tell their place; those that start later are not audited.
+constexpr auto kNotesWait = seconds(2);
+constexpr auto kNotesPause = milliseconds(10);
 constexpr size_t kFieldLimit = 60000;   // MySQL TEXT, less what slurmdbd may add
 constexpr size_t kCommentLimit = 1024;  // slurmctld's, of the user's comment
 
@@ -45,7 +49,10 @@ milliseconds jitter(int most_ms) {
 }  // namespace
 
 Collector::Collector(StepPlan plan, int link)
-    : plan_(std::move(plan)), link_(link), sequence_(wall_clock_ns()) {}
+    : plan_(std::move(plan)),
+      link_(link),
+      step_errors_open_(link >= 0),
+      sequence_(wall_clock_ns()) {}
 
 // Trouble is told once, not once a second.
 void Collector::report(const char* format, ...) {
@@ -90,6 +97,11 @@ NodeSums Collector::sum_node(bool last) {
     sums.until_ns = std::min(sums.until_ns, last_record_ns_ + kRecordTurnNs);
   }
   own_spreads_ = add_records(found.records, plan_.started_ns, sums.until_ns, &sums);
+  sums.placement_audited = placement_known_ ? 1 : 0;
+  sums.placement_high = placement_.count(Severity::kHigh);
+  sums.placement_warnings = placement_.count(Severity::kWarning);
+  const std::string rules = placement_.rules(kMostRules);
+  memcpy(sums.placement_rules, rules.data(), rules.size());
   if (found.broken != 0) report("%u files in the record folder are no records", found.broken);
   return sums;
 }
@@ -103,6 +115,33 @@ void Collector::read_peaks() {
   } else {
     report("%s", peaks.error().c_str());
   }
+}
+
+// The step's standard error ends for its reader when the last one closes it.
+void Collector::close_step_errors() {
+  if (step_errors_open_) close(kStepErrorFd);
+  step_errors_open_ = false;
+}
+
+// False: some tasks have not told their place yet, and there is time.
+bool Collector::audit_tasks(bool in_time) {
+  const std::vector<TaskNote> notes = read_notes(plan_);
+  if (notes.size() < plan_.tasks && in_time) return false;
+  placement_pending_ = false;
+  if (!notes.empty()) placement_ = audit_placement(plan_, notes);
+  placement_known_ = !notes.empty() && placement_.whole();
+  if (!placement_.fault.empty()) report("placement: %s", placement_.fault.c_str());
+  if (wanted_placement(plan_.site, plan_.user) == Placement::kStrict) {
+    leave_verdict(plan_, placement_);
+  }
+  const std::string text = placement_text(plan_, placement_, 6).substr(0, PIPE_BUF);
+  pollfd errors{kStepErrorFd, POLLOUT, 0};
+  if (step_errors_open_ && !text.empty() && poll(&errors, 1, 0) > 0 &&
+      write(kStepErrorFd, text.data(), text.size()) < 0) {
+    report("placement: cannot tell the step: %m");
+  }
+  close_step_errors();
+  return true;
 }
 
 bool Collector::all_ended() const {
@@ -119,6 +158,7 @@ void Collector::release_stepd() {
 
 void Collector::node_ended(uint32_t failed_tasks) {
   if (ended_) return;
+  if (placement_pending_) audit_tasks(false);  // a step of a moment: its tasks have told by now
   ended_ = true;
   failed_tasks_ = failed_tasks;
   const NodeSums sums = sum_node(true);
@@ -267,6 +307,15 @@ void Collector::follow() {
   if (plan_.site.update_seconds != 0) {
     next_update = Clock::now() + (is_first() ? period : period / 2) + jitter(1000);
   }
+  auto next_audit = never;
+  const auto audit_deadline = Clock::now() + kNotesWait;
+  placement_pending_ = wanted_placement(plan_.site, plan_.user) != Placement::kOff &&
+                       !plan_.batch && !plan_.folder.empty() && plan_.tasks != 0;
+  if (placement_pending_) {
+    next_audit = Clock::now();
+  } else {
+    close_step_errors();
+  }
   auto next_check = never;
   auto check_pause = seconds(1);
   auto give_up_sending = never;
@@ -276,10 +325,14 @@ void Collector::follow() {
     if (listener_.is_open()) {
       for (int fd : listener_.descriptors()) waited.push_back({fd, POLLIN, 0});
     }
-    auto wake = std::min({next_update, next_check, Clock::now() + seconds(3600)});
+    auto wake = std::min({next_update, next_check, placement_pending_ ? next_audit : never,
+                          Clock::now() + seconds(3600)});
     auto left = std::chrono::ceil<milliseconds>(wake - Clock::now()).count();
     poll(waited.data(), waited.size(), static_cast<int>(std::max<int64_t>(left, 0)));
 
+    if (const auto now = Clock::now(); placement_pending_ && now >= next_audit) {
+      next_audit = audit_tasks(now < audit_deadline) ? never : now + kNotesPause;
+    }
     bool was_ended = ended_;
     if (link_ >= 0) read_link();
     if (listener_.is_open()) {

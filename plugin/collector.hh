@@ -16,6 +16,7 @@
 #include "plugin/accounting.hh"
 #include "plugin/node_sums.hh"
 #include "plugin/peer.hh"
+#include "plugin/placement.hh"
 #include "plugin/step_plan.hh"
 #include "profiler/peak_additions.hh"
 
@@ -38,6 +39,8 @@ class Collector {
   NodeSums sum_node(bool last);
   void read_peaks();
   void read_link();
+  bool audit_tasks(bool in_time);
+  void close_step_errors();
   void node_ended(uint32_t failed_tasks);
   void take_node(const NodeSums& sums, const CollectiveSpreads& spreads);
   bool take_peer(const peer::Message& message);
@@ -59,6 +62,10 @@ class Collector {
   bool taken_over_ = false;      // the step ended some time ago
   bool gave_up_ = false;         // nodes are missing, and Slurm says that the step is over
   uint32_t failed_tasks_ = 0;
+  PlacementAudit placement_;
+  bool placement_known_ = false;
+  bool placement_pending_ = false;
+  bool step_errors_open_;
   uint64_t sequence_;  // of our messages; who takes over goes on counting above the one before
   std::map<uint32_t, NodeSums> nodes_;
   CollectiveSpreads own_spreads_;  // of this node

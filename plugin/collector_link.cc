@@ -16,8 +16,9 @@ namespace {
 constexpr int kDescriptorsToClose = 8192;
 
 // Runs `arguments` as a daemon: a grandchild in a session of its own, `link` as kCollectorFd if it
-// is not negative, every other descriptor closed (slurmstepd waits for the ends of its pipes).
-bool spawn_detached(char* const* arguments, int link) {
+// is not negative, `errors` as kStepErrorFd (or /dev/null), every other descriptor closed
+// (slurmstepd waits for the ends of its pipes).
+bool spawn_detached(char* const* arguments, int link, int errors) {
   // Between fork and exec only async-signal-safe calls: slurmstepd has threads.
   pid_t child = fork();
   if (child < 0) return false;
@@ -26,13 +27,15 @@ bool spawn_detached(char* const* arguments, int link) {
     if (fork() != 0) _exit(0);
     // The collector outlives the step: it must not keep a user's file system busy.
     if (chdir("/") != 0) _exit(127);
-    // A descriptor above kCollectorFd first, lest dup2 finds source and target the same and keeps
+    // A descriptor above both first, lest dup2 finds source and target the same and keeps
     // the close-on-exec flag.
-    int source = link >= 0 ? fcntl(link, F_DUPFD, kCollectorFd + 1) : -1;
+    int source = link >= 0 ? fcntl(link, F_DUPFD, kStepErrorFd + 1) : -1;
     int null = open("/dev/null", O_RDWR);
+    int kept_errors = fcntl(errors >= 0 ? errors : null, F_DUPFD, kStepErrorFd + 1);
     for (int fd = 0; fd < 3; ++fd) dup2(null, fd);
     if (source >= 0) dup2(source, kCollectorFd);
-    int first = link >= 0 ? kCollectorFd + 1 : kCollectorFd;
+    if (source >= 0) dup2(kept_errors, kStepErrorFd);
+    int first = link >= 0 ? kStepErrorFd + 1 : kCollectorFd;
     if (syscall(SYS_close_range, first, ~0U, 0) != 0) {
       // Linux before 5.9. Descriptors are handed out from below: few lie above this.
       for (int fd = first; fd < kDescriptorsToClose; ++fd) close(fd);
@@ -59,7 +62,11 @@ bool CollectorLink::start(const StepPlan& plan) {
   char option[] = "--step";
   char* arguments[] = {path.data(), option, nullptr};
   std::string text = format_plan(plan);
-  bool started = spawn_detached(arguments, ends[1]) &&
+  // Of the first node alone: what is wrong on one is wrong on many, and each would say so.
+  const Placement placement = wanted_placement(plan.site, plan.user);
+  const bool tells = plan.node_id == 0 && !plan.batch && placement == Placement::kWarn;
+  const int errors = tells ? STDERR_FILENO : -1;
+  bool started = spawn_detached(arguments, ends[1], errors) &&
                  send(ends[0], text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
                      static_cast<ssize_t>(text.size());
   close(ends[1]);
@@ -92,7 +99,7 @@ bool start_takeover(const std::string& collector, const std::string& spool, cons
   std::string job_text = std::to_string(job);
   char* arguments[] = {path.data(),      option.data(),   spool_copy.data(),
                        node_copy.data(), job_text.data(), nullptr};
-  return spawn_detached(arguments, -1);
+  return spawn_detached(arguments, -1, -1);
 }
 
 }  // namespace mfu

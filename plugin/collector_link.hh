@@ -15,6 +15,8 @@ namespace mfu {
 
 // The collector's side of the socket pair is this descriptor.
 inline constexpr int kCollectorFd = 3;
+// The step's standard error, if the collector may write to it at the step's begin; else /dev/null.
+inline constexpr int kStepErrorFd = 4;
 // Messages, one datagram each: the plan's text; then kStepEnd and the number of failed tasks; the
 // collector answers with any datagram when slurmstepd may go on.
 inline constexpr char kStepEnd[] = "end ";

@@ -149,6 +149,10 @@ void merge_description(Comment* job, const Comment& step) {
     job->clock_limit_mhz = std::max(job->clock_limit_mhz, step.clock_limit_mhz);
     job->clock_reason = merged_text(fit_reason(job->clock_reason), fit_reason(step.clock_reason));
   }
+  Place place = step.place;
+  place.rules = fit_rules(place.rules);
+  job->place.rules = fit_rules(job->place.rules);
+  job->place = std::max(job->place, place);
   job->partial = merged_reason(job->partial, step.partial);
 }
 
@@ -193,6 +197,18 @@ std::string fit_reason(std::string_view text) {
     if (!is_reason_byte(byte)) byte = '-';
   }
   return reason;
+}
+
+std::string fit_rules(std::string_view text) {
+  std::string rules(text.substr(0, kMostRules));
+  std::replace_if(
+      rules.begin(), rules.end(),
+      [](char byte) {
+        return !((byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') || byte == '-' ||
+                 byte == ',');
+      },
+      '-');
+  return rules;
 }
 
 std::string fit_name(std::string_view text) {

@@ -19,6 +19,7 @@
 #ifndef MFU_PLUGIN_COMMENT_HH_
 #define MFU_PLUGIN_COMMENT_HH_
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -180,6 +181,20 @@ const char* steps_by_name(StepsBy by);
 inline constexpr uint32_t kNoTask = UINT32_MAX;
 inline constexpr uint32_t kSeveralTasks = UINT32_MAX - 1;
 
+// What an audit said of where a step's tasks sit (placement.hh). The worst one of several stands.
+struct Place {
+  enum class Verdict : uint8_t { kUnknown, kOk, kWarn, kBad } verdict = Verdict::kUnknown;
+  uint32_t findings = 0;  // warnings, or those of high severity
+  std::string rules;      // names of the most severe ones, with commas; at most kMostRules bytes
+
+  auto operator<=>(const Place&) const = default;
+};
+inline constexpr size_t kMostRules = 56;
+// "ok", "warn:2(job-leaves)", "bad:1(nic-down)"; empty when it is unknown.
+std::string place_text(const Place& place);
+// `text` made a list of rules' names.
+std::string fit_rules(std::string_view text);
+
 // The line's content. A reason is one of those in mfu-comment(5): [a-z0-9-:.], at most kMaxReason
 // bytes; format_comment() makes any other text fit. While a step runs, its reasons, basis,
 // steps_by, slowest, clock and peak stand where the merged steps have none, and go when it is
@@ -201,6 +216,7 @@ struct Comment {
   // Why clocks were held back for a part of the time: a ClockReason's name, or kMixed; empty: no
   // reason stands out.
   std::string clock_reason;
+  Place place;
   std::string partial;  // why a part of the merged steps is missing; empty: nothing is
   StepSet merged;
   Sums sums;                             // of the merged steps

@@ -190,6 +190,21 @@ void read_wait(ValueReader* in, Parts* parts) {
   in->expect(")");
 }
 
+void read_place(ValueReader* in, Parts* parts) {
+  Place& place = parts->comment.place;
+  if (in->skip("ok")) {
+    place.verdict = Place::Verdict::kOk;
+    return;
+  }
+  place.verdict = in->skip("warn:") ? Place::Verdict::kWarn : Place::Verdict::kBad;
+  if (place.verdict == Place::Verdict::kBad) in->expect("bad:");
+  place.findings = static_cast<uint32_t>(in->number(10, UINT32_MAX));
+  if (!in->skip("(")) return;
+  place.rules = in->until(")");
+  if (place.rules.empty() || fit_rules(place.rules) != place.rules) in->refuse();
+  in->expect(")");
+}
+
 void read_run(ValueReader* in, Parts* parts) {
   parts->comment.run = static_cast<uint32_t>(in->number(10, UINT32_MAX));
 }
@@ -266,6 +281,7 @@ constexpr Key kKeys[] = {
     {"io", read_storage, "two numbers with a plus between, and GB/s"},
     {"cover", read_cover, "two percentages with a slash between"},
     {"counted", read_counted, "a percentage"},
+    {"place", read_place, "ok, warn:NUMBER(rules) or bad:NUMBER(rules)"},
     {"run", read_run, "a number"},
     {"state", read_state, "running, partial(reason) or both with a comma between"},
     {"s", read_steps, "steps in ascending order"},

@@ -117,15 +117,17 @@ bool lighten(Sums* current) {
   return *current != before;
 }
 
-// Leaves out what stands in parentheses behind `clock` and `wait`. False when nothing does.
+// Leaves out what stands in parentheses behind `clock`, `wait` and `place`. False when nothing
+// does.
 bool drop_remarks(Comment* comment) {
   if (comment->clock_limit_mhz == 0 && comment->clock_reason.empty() &&
-      comment->slowest == kNoTask) {
+      comment->slowest == kNoTask && comment->place.rules.empty()) {
     return false;
   }
   comment->clock_limit_mhz = 0;
   comment->clock_reason.clear();
   comment->slowest = kNoTask;
+  comment->place.rules.clear();
   return true;
 }
 
@@ -247,6 +249,7 @@ std::vector<Token> tokens_of(const Comment& comment, size_t steps_limit) {
   if (const std::string counted = counted_value(comment, shown); !counted.empty()) {
     add("counted", counted);
   }
+  if (const std::string place = place_text(comment.place); !place.empty()) add("place", place);
   if (comment.run > 0) add("run", std::to_string(comment.run));
   if (const std::string state = state_text(comment); !state.empty()) add("state", state);
   if (!comment.merged.empty()) add("s", comment.merged.text(steps_limit, comment.running_step));
@@ -306,6 +309,23 @@ std::string energy_text(double joules) {
   for (; joules >= 999.5 && unit + 1 < std::size(kUnits); ++unit) joules /= 1000;
   const int digits = joules < 9.995 ? 2 : joules < 99.95 ? 1 : 0;
   return fixed_text(std::min(joules, 999.0), digits) + kUnits[unit];
+}
+
+std::string place_text(const Place& place) {
+  switch (place.verdict) {
+    case Place::Verdict::kOk:
+      return "ok";
+    case Place::Verdict::kWarn:
+    case Place::Verdict::kBad: {
+      std::string text = place.verdict == Place::Verdict::kWarn ? "warn:" : "bad:";
+      text += std::to_string(place.findings);
+      const std::string rules = fit_rules(place.rules);
+      return rules.empty() ? text : text + "(" + rules + ")";
+    }
+    case Place::Verdict::kUnknown:
+      break;
+  }
+  return "";
 }
 
 std::string peak_text(const Comment& comment) {

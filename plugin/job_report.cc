@@ -252,6 +252,8 @@ constexpr Column<JobRow> kRowColumns[] = {
      }},
     {"RUN", kRight, 0, kAsked, "how often the job had been requeued",
      [](Row r) { return r.reading.line ? std::to_string(r.line.run) : "-"; }},
+    {"PLACE", kLeft, 0, kFilled, "placement: ok, warn:N or bad:N, with the audit's rules",
+     [](Row r) { return known(place_text(r.line.place)); }},
     {"PARTIAL", kLeft, 0, kAsked, "why a part of the job steps is missing",
      [](Row r) { return known(r.line.partial); }},
     {"NO-HFU", kLeft, 0, kAsked, "why there is no HFU",

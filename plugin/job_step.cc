@@ -71,6 +71,7 @@ std::optional<StepPlan> read_step(spank_t spank, const SiteOptions& site, const 
   // The batch step has its GPUs in another variable, which inner steps inherit: there it misleads.
   auto gpus = step_variable(spank, plan.batch ? "SLURM_JOB_GPUS" : "SLURM_STEP_GPUS");
   plan.gpus = gpus ? std::min(count_devices(*gpus), kMostGpus) : 0;
+  plan.allocated = gpus.value_or("");
   if (plan.gpus == 0) return std::nullopt;
   // The item is set for batch steps only; the variable reaches the steps that a batch script
   // starts.

@@ -63,6 +63,12 @@ struct NodeSums {
   uint32_t broken_records = 0;     // files that are no sound record
   uint32_t cut_off_processes = 0;  // ended, or still run, without a last word
   char device_name[96] = {};
+  // Placement (placement.hh): audited or not, findings, and the names of the most severe rules.
+  uint32_t placement_audited = 0;
+  uint32_t placement_high = 0;
+  uint32_t placement_warnings = 0;
+  uint32_t unused = 0;
+  char placement_rules[64] = {};
   uint32_t sm_count = 0;            // of a device; 0: unknown
   uint32_t compute_capability = 0;  // 10 * major + minor
 

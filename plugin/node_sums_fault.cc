@@ -48,6 +48,12 @@ const char* parts_fault(const NodeSums& sums) {
       !is_bounded({sums.read_bytes, sums.written_bytes})) {
     return "storage";
   }
+  constexpr uint32_t kMostFindings = 1 << 20;
+  if (sums.placement_audited > 1 ||
+      std::max(sums.placement_high, sums.placement_warnings) > kMostFindings ||
+      std::memchr(sums.placement_rules, '\0', sizeof(sums.placement_rules)) == nullptr) {
+    return "placement";
+  }
   return is_bounded({sums.productive_ns, sums.start_up_ns, sums.writing_ns, sums.reading_ns,
                      sums.stalled_ns, sums.tail_ns})
              ? nullptr

@@ -19,7 +19,7 @@ constexpr size_t kLongestPath = 512;  // what one plugstack argument may reasona
 
 constexpr char kSiteKeys[] =
     "inject, field, update, spool, budget, ports, profiler, collector, cupti, munge, log, peaks, "
-    "estimate, count";
+    "estimate, count, placement, topo, node-map, fabric, fabric-names";
 constexpr char kUserKeys[] =
     "flops, flops-per-step, model, batch, seq, steps, precision, step-kernel, step-range, keep, "
     "nvtx, nccl, count, sensors";
@@ -120,14 +120,24 @@ std::string set_site_option(std::string_view key, std::string_view value, SiteOp
                ? ""
                : "must be on or off";
   }
-  std::string* path = key == "spool"       ? &options->spool
-                      : key == "profiler"  ? &options->profiler
-                      : key == "collector" ? &options->collector
-                      : key == "cupti"     ? &options->cupti
-                      : key == "munge"     ? &options->munge
-                      : key == "log"       ? &options->log
-                      : key == "peaks"     ? &options->peaks
-                                           : nullptr;
+  if (key == "placement") {
+    const auto placement = placement_from_name(value);
+    if (!placement) return "must be off, quiet, warn or strict";
+    options->placement = *placement;
+    return "";
+  }
+  std::string* path = key == "spool"          ? &options->spool
+                      : key == "profiler"     ? &options->profiler
+                      : key == "collector"    ? &options->collector
+                      : key == "cupti"        ? &options->cupti
+                      : key == "munge"        ? &options->munge
+                      : key == "log"          ? &options->log
+                      : key == "peaks"        ? &options->peaks
+                      : key == "topo"         ? &options->topo
+                      : key == "node-map"     ? &options->node_map
+                      : key == "fabric"       ? &options->fabric
+                      : key == "fabric-names" ? &options->fabric_names
+                                              : nullptr;
   if (path == nullptr) return std::string("unknown key; the keys are ") + kSiteKeys;
   return parse_path(value, path) ? "" : "must be an absolute path of at most 512 bytes";
 }
@@ -318,6 +328,17 @@ tl::expected<UserOptions, std::string> parse_user_options(const char* text) {
     return tl::make_unexpected(wrong);
   }
   return options;
+}
+
+std::optional<Placement> placement_from_name(std::string_view name) {
+  static constexpr std::string_view kNames[kPlacements] = {"off", "quiet", "warn", "strict"};
+  const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
+  if (found == std::end(kNames)) return std::nullopt;
+  return static_cast<Placement>(found - std::begin(kNames));
+}
+
+Placement wanted_placement(const SiteOptions& site, const UserOptions& user) {
+  return user.placement.value_or(site.placement);
 }
 
 bool wants_profile(const SiteOptions& site, const UserOptions& user) {

@@ -3,9 +3,12 @@
 //   plugstack: optional spank_mfu.so inject=gpu|ask|off field=admin_comment|comment update=SECONDS
 //              spool=DIR budget=PERCENT ports=FIRST-LAST profiler=PATH collector=PATH cupti=PATH
 //              munge=SOCKET log=PATH peaks=FILE estimate=on|off count=on|off
+//              placement=off|quiet|warn|strict topo=PATH node-map=FILE fabric=FILE
+//              fabric-names=FILE
 //   user:      --mfu-profile[=on|off|key=value,...]
 //              keys: flops, flops-per-step, model, batch, seq, steps, precision, step-kernel,
 //              step-range, keep, nvtx, nccl, count, sensors
+//              --mfu-placement=off|quiet|warn|strict
 #ifndef MFU_PLUGIN_OPTIONS_HH_
 #define MFU_PLUGIN_OPTIONS_HH_
 
@@ -26,6 +29,17 @@ enum class Inject {
   kOff,  // never
 };
 
+// What is done about where a step's tasks sit.
+enum class Placement : uint8_t {
+  kOff,     // nothing
+  kQuiet,   // audited: `place=` in the line
+  kWarn,    // and findings on the step's standard error (default)
+  kStrict,  // and where it is bad (placement.hh: refuses) no task starts
+};
+inline constexpr int kPlacements = 4;
+// "off", "quiet", "warn", "strict"; nothing for another name.
+std::optional<Placement> placement_from_name(std::string_view name);
+
 enum class Field { kAdminComment, kComment };
 
 struct SiteOptions {
@@ -44,6 +58,11 @@ struct SiteOptions {
   std::string peaks;      // peaks of further devices (profiler/peak_additions.hh); empty: none
   bool estimate = false;  // estimated peaks for devices that nobody states one for
   bool count = true;      // count the FLOPs of cuBLAS calls, where the user does not say
+  Placement placement = Placement::kWarn;
+  std::string topo;          // mfu-topo; default: beside the plugin
+  std::string node_map;      // a node's topology (hwloc's or NCCL's XML); empty: discovered
+  std::string fabric;        // snapshot of the InfiniBand fabric; empty: none
+  std::string fabric_names;  // its adapters' node names; empty: by their descriptions
 };
 
 // An unknown or broken argument is an error that names it ("plugstack argument 'update=x': ...").
@@ -62,13 +81,14 @@ struct UserOptions {
   uint64_t seq = 0;    // tokens of a sequence
   Precision precision = Precision::kUnknown;
   // How training steps are told apart, where that is not left to their periodicity.
-  std::string step_kernel;    // a part of the name of a kernel that runs once a step
-  std::string step_range;     // the name of the NVTX range around a step; implies nvtx
-  bool nvtx = false;          // take NVTX's injection slot, to see ranges
-  bool nccl = false;          // take NCCL's profiler slot, to see bytes and communicators
-  std::optional<bool> count;  // count the FLOPs of cuBLAS calls; else as the site says
-  bool sensors = true;        // read NVML's: power, clocks, temperature
-  std::string keep;           // folder of the user's for the records after the step; empty: none
+  std::string step_kernel;             // a part of the name of a kernel that runs once a step
+  std::string step_range;              // the name of the NVTX range around a step; implies nvtx
+  bool nvtx = false;                   // take NVTX's injection slot, to see ranges
+  bool nccl = false;                   // take NCCL's profiler slot, to see bytes and communicators
+  std::optional<bool> count;           // count the FLOPs of cuBLAS calls; else as the site says
+  std::optional<Placement> placement;  // else the site's
+  bool sensors = true;                 // read NVML's: power, clocks, temperature
+  std::string keep;  // folder of the user's for the records after the step; empty: none
 
   // flops, or flops_per_step * steps; 0 when not declared.
   unsigned __int128 declared_flops() const;
@@ -93,6 +113,8 @@ extern const char kUserOptionHelp[];
 
 // Whether a step with GPUs is to be profiled.
 bool wants_profile(const SiteOptions& site, const UserOptions& user);
+// What is done about the placement of such a step.
+Placement wanted_placement(const SiteOptions& site, const UserOptions& user);
 // Whether its calls of cuBLAS are to be counted.
 bool wants_count(const SiteOptions& site, const UserOptions& user);
 

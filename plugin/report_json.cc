@@ -96,6 +96,7 @@ void add_line(const Comment& line, const Figures& shown, Json* json) {
   add(json, "idle", known(shown.idle));
   add(json, "wait", known(shown.wait));
   add(json, "wait_slowest", known(task_text(line.slowest)));
+  add(json, "place", known(place_text(line.place)));
   add(json, "time_reason", known(why_no_time(line)));
   add(json, "flops_coverage", known(shown.flops_coverage));
   add(json, "flops_gap", known(line.no_mfu));

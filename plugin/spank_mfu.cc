@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <optional>
@@ -19,6 +21,7 @@
 #include "plugin/collector_link.hh"
 #include "plugin/job_step.hh"
 #include "plugin/options.hh"
+#include "plugin/placement.hh"
 #include "plugin/spank_gate.hh"
 #include "plugin/spool.hh"
 #include "plugin/step_plan.hh"
@@ -41,6 +44,11 @@ constexpr char kOptionName[] = "mfu-profile";
 // How the option reaches a step whose srun was started by a batch script with --export=NONE, for
 // which Slurm does not call the option's callback.
 constexpr char kOptionVariable[] = "SLURM_SPANK__SLURM_SPANK_OPTION_mfu_mfu_profile";
+constexpr char kPlacementOption[] = "mfu-placement";
+constexpr char kPlacementVariable[] = "SLURM_SPANK__SLURM_SPANK_OPTION_mfu_mfu_placement";
+// How long a task waits for its node's audit under --mfu-placement=strict.
+constexpr int kVerdictWaitMs = 5000;
+constexpr int kRefusedStatus = 78;  // sysexits.h: something is configured wrongly
 // The longest that the end of a step may wait for the collector.
 constexpr int kEndWaitMs = 2000;
 
@@ -76,6 +84,7 @@ void read_site(int ac, char* argv[]) {
   }
   if (site->profiler.empty()) site->profiler = own_folder() + "/libmfu_profiler.so";
   if (site->collector.empty()) site->collector = own_folder() + "/mfu-collector";
+  if (site->topo.empty()) site->topo = own_folder() + "/mfu-topo";
   plugin().site = *site;
 }
 
@@ -115,6 +124,7 @@ int take_option(const char* argument, int remote) {
     }
     setenv(kStepFlopsVariable, to_text(*flops).c_str(), 1);
   }
+  user->placement = plugin().user.placement;  // of an option of its own
   plugin().user = *user;
   plugin().option_given = true;
   if (remote == 0 && !user->keep.empty() && access(user->keep.c_str(), W_OK | X_OK) != 0) {
@@ -134,12 +144,42 @@ int on_option(int, const char* argument, int remote) {
   return result;
 }
 
-void register_option(spank_t spank) {
-  static char name[] = "mfu-profile";
-  static char argument[] = "on|off|key=value,...";
-  static spank_option option = {name, argument, const_cast<char*>(kUserOptionHelp),
-                                2,    0,        on_option};
-  spank_option_register(spank, &option);
+// Asks for the profile as well: the collector is who audits.
+void take_placement(std::optional<Placement> placement) {
+  UserOptions& user = plugin().user;
+  user.placement = placement;
+  if (placement > Placement::kOff && user.wish == UserOptions::Wish::kDefault) {
+    user.wish = UserOptions::Wish::kOn;
+  }
+}
+
+int on_placement(int, const char* argument, int remote) {
+  int result = ESPANK_SUCCESS;
+  guarded("option", [&] {
+    if (argument == nullptr || argument[0] == '\0') return;
+    const auto placement = placement_from_name(argument);
+    if (placement) return take_placement(placement);
+    if (remote != 0) return;
+    slurm_error("--%s: must be off, quiet, warn or strict", kPlacementOption);
+    result = ESPANK_ERROR;
+  });
+  return result;
+}
+
+void register_options(spank_t spank) {
+  static char profile[] = "mfu-profile";
+  static char profile_argument[] = "on|off|key=value,...";
+  static spank_option profile_option = {
+      profile, profile_argument, const_cast<char*>(kUserOptionHelp), 2, 0, on_option};
+  spank_option_register(spank, &profile_option);
+  static char placement[] = "mfu-placement";
+  static char placement_argument[] = "off|quiet|warn|strict";
+  static char placement_help[] =
+      "audit where the job step's tasks, GPUs and network adapters are: tell it in accounting only "
+      "(quiet), also on standard error (warn), or start no task where it is bad (strict)";
+  static spank_option placement_option = {placement, placement_argument, placement_help, 1,
+                                          0,         on_placement};
+  spank_option_register(spank, &placement_option);
 }
 
 // Once per slurmstepd and once per task process (each has its own copy after the fork).
@@ -149,7 +189,16 @@ void know_step(spank_t spank) {
   self.step_known = true;
   if (!self.option_given) {
     if (auto text = step_variable(spank, kOptionVariable)) {
-      if (auto user = parse_user_options(text->c_str())) self.user = *user;
+      if (auto user = parse_user_options(text->c_str())) {
+        user->placement = self.user.placement;
+        if (user->wish == UserOptions::Wish::kDefault) user->wish = self.user.wish;
+        self.user = *user;
+      }
+    }
+  }
+  if (!self.user.placement) {
+    if (auto text = step_variable(spank, kPlacementVariable)) {
+      take_placement(placement_from_name(*text));
     }
   }
   if (!self.user.model.empty()) {
@@ -170,6 +219,8 @@ void before_tasks(spank_t spank) {
   if (!self.plan) return;
   StepPlan& plan = *self.plan;
   spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &self.tasks_left);
+  plan.tasks = self.tasks_left;
+  plan.confined = devices_are_confined();
   gid_t gid = 0;
   spank_get_item(spank, S_JOB_GID, &gid);
   if (access(plan.site.profiler.c_str(), R_OK) != 0) plan.no_records = "not-loaded";
@@ -190,6 +241,37 @@ void before_tasks(spank_t spank) {
   }
 }
 
+void tell_place(spank_t spank, const StepPlan& plan) {
+  TaskNote note;
+  spank_get_item(spank, S_TASK_GLOBAL_ID, &note.rank);
+  int local_rank = 0;
+  spank_get_item(spank, S_TASK_ID, &local_rank);
+  note.local_rank = static_cast<uint32_t>(std::max(local_rank, 0));
+  for (const char* name : kNotedVariables) {
+    if (auto value = step_variable(spank, name)) note.environment[name] = *value;
+  }
+  leave_note(plan, note);
+}
+
+// A plugin that plugstack.conf has as optional cannot refuse a task by its hook's result: the task
+// ends itself, before the user's program is in it.
+void wait_for_verdict(spank_t spank, const StepPlan& plan) {
+  for (int waited = 0; waited < kVerdictWaitMs; waited += 10) {
+    if (const auto verdict = read_verdict(plan)) {
+      if (!verdict->refused) return;
+      int local_rank = 0;
+      spank_get_item(spank, S_TASK_ID, &local_rank);
+      if (local_rank == 0) {
+        std::fprintf(stderr, "%sslurm-mfu: --%s=strict: no task starts on %s\n",
+                     verdict->text.c_str(), kPlacementOption, plan.node.c_str());
+      }
+      _exit(kRefusedStatus);
+    }
+    usleep(10'000);
+  }
+  slurm_info("mfu: placement: no verdict within %d ms: the task starts", kVerdictWaitMs);
+}
+
 void in_task(spank_t spank) {
   Plugin& self = plugin();
   self.step_known = false;  // the parent may have read it before this task's environment was known
@@ -197,7 +279,12 @@ void in_task(spank_t spank) {
   if (!self.plan) {
     // Started by a profiled batch step, it would report into that step's records.
     forget_injection(spank);
-  } else if (!injection_slot_taken(spank)) {
+    return;
+  }
+  const Placement placement = wanted_placement(*self.site, self.user);
+  if (placement != Placement::kOff && !self.plan->batch) tell_place(spank, *self.plan);
+  if (placement == Placement::kStrict && !self.plan->batch) wait_for_verdict(spank, *self.plan);
+  if (!injection_slot_taken(spank)) {
     inject(spank, *self.plan);
   }
 }
@@ -234,7 +321,7 @@ void after_job(spank_t spank, int ac, char* argv[]) {
 MFU_EXPORT int slurm_spank_init(spank_t spank, int ac, char* argv[]) {
   return mfu::guarded("init", [&] {
     mfu::read_site(ac, argv);
-    if (spank_context() != S_CTX_SLURMD) mfu::register_option(spank);
+    if (spank_context() != S_CTX_SLURMD) mfu::register_options(spank);
   });
 }
 

@@ -49,10 +49,13 @@ void visit(Plan& plan, Text&& text, Number&& number) {
   number("nodes", plan.nodes);
   number("uid", plan.uid);
   number("gpus", plan.gpus);
+  number("tasks", plan.tasks);
   number("started_ns", plan.started_ns);
   text("node", plan.node);
   text("node_list", plan.node_list);
   text("folder", plan.folder);
+  text("allocated", plan.allocated);
+  number("confined", plan.confined);
   text("no_records", plan.no_records);
   number("field", plan.site.field);
   number("update", plan.site.update_seconds);
@@ -64,25 +67,35 @@ void visit(Plan& plan, Text&& text, Number&& number) {
   text("peaks", plan.site.peaks);
   number("estimate", plan.site.estimate);
   number("count", plan.site.count);
+  number("placement", plan.site.placement);
+  text("topo", plan.site.topo);
+  text("node_map", plan.site.node_map);
+  text("fabric", plan.site.fabric);
+  text("fabric_names", plan.site.fabric_names);
   number("flops", plan.user.flops);
   number("flops_per_step", plan.user.flops_per_step);
   number("steps", plan.user.steps);
   number("precision", plan.user.precision);
   number("user_count", plan.user.count);
+  number("user_placement", plan.user.placement);
   number("end", plan.run);  // the last line: a torn file lacks it
 }
 
-// What was said, or not: 0 is nothing, 1 off, 2 on.
-using Wish = std::optional<bool>;
-constexpr uint64_t kMostWish = 2;
+// What was said, or not: 0 is nothing, then false (or the first name), and so on.
+template <typename Value>
+constexpr uint64_t kMostWish = 0;  // of what is no wish
+template <>
+constexpr uint64_t kMostWish<std::optional<bool>> = 2;
+template <>
+constexpr uint64_t kMostWish<std::optional<Placement>> = kPlacements;
 
 // The integer that stands for a field: enumerations and bools travel as numbers.
 template <typename Value>
 auto as_number(const Value& value) {
   if constexpr (std::is_same_v<Value, unsigned __int128>) {
     return value;
-  } else if constexpr (std::is_same_v<Value, Wish>) {
-    return value ? uint64_t{1} + *value : uint64_t{0};
+  } else if constexpr (kMostWish<Value> != 0) {
+    return value ? uint64_t{1} + static_cast<uint64_t>(*value) : uint64_t{0};
   } else {
     return static_cast<uint64_t>(value);
   }
@@ -140,24 +153,26 @@ tl::expected<StepPlan, std::string> parse_plan(std::string_view text) {
         bool good = read(next(key), &number);
         if constexpr (std::is_enum_v<Value>) {
           good = good && number <= 255;  // before the conversion cuts it; the range follows below
-        } else if constexpr (std::is_same_v<Value, Wish>) {
-          good = good && number <= kMostWish;
+        } else if constexpr (kMostWish<Value> != 0) {
+          good = good && number <= kMostWish<Value>;
         } else if constexpr (!std::is_same_v<Value, unsigned __int128>) {
           good = good && number <= std::numeric_limits<Value>::max();
         }
         if (!good && error.empty()) {
           error = "plan line " + std::to_string(line_number) + ": " + key + " is no number";
         }
-        if constexpr (std::is_same_v<Value, Wish>) {
-          value = number == 0 ? Wish() : Wish(number == kMostWish);
+        if constexpr (kMostWish<Value> != 0) {
+          value =
+              number == 0 ? Value() : Value(static_cast<typename Value::value_type>(number - 1));
         } else {
           value = static_cast<Value>(number);
         }
       });
   if (error.empty() && !text.empty()) error = "plan: text after its end";
   if (error.empty() && (static_cast<int>(plan.site.field) > 1 ||
+                        static_cast<int>(plan.site.placement) >= kPlacements ||
                         static_cast<int>(plan.user.precision) >= kPrecisions)) {
-    error = "plan: field or precision out of range";
+    error = "plan: field, placement or precision out of range";
   }
   if (!error.empty()) return tl::make_unexpected(error);
   return plan;

@@ -27,10 +27,13 @@ struct StepPlan {
   uint32_t nodes = 1;    // of the step
   uint32_t uid = 0;
   uint32_t gpus = 0;        // of the step on this node
+  uint32_t tasks = 0;       // of the step on this node
   uint64_t started_ns = 0;  // CLOCK_REALTIME
   std::string node;         // this node's NodeName
   std::string node_list;    // the step's nodes as a hostlist; the first collects
   std::string folder;       // the step's folder in the spool; empty: none
+  std::string allocated;    // its GPUs' numbers as Slurm writes them, e.g. "0-1,3"; root's word
+  bool confined = false;    // its tasks can open these GPUs only, and count them from 0
   std::string no_records;  // why no record can come ("spool:enospc", "slot-taken"); empty: they can
   SiteOptions site;
   UserOptions user;

@@ -65,6 +65,41 @@ std::string loss_reason(const NodeSums& node, bool ended) {
   return ended ? "cut-off" : "";  // a running process has yet to say its last word
 }
 
+// Adds the rules of a list that are not in *rules yet, as many as there is room for.
+void add_rules(std::string_view list, std::string* rules) {
+  while (!list.empty()) {
+    const std::string_view rule = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(rule.size() + 1, list.size()));
+    const std::string all = "," + *rules + ",";
+    const bool known = all.find("," + std::string(rule) + ",") != all.npos;
+    if (rule.empty() || known || rules->size() + 1 + rule.size() > kMostRules) continue;
+    rules->append(rules->empty() ? "" : ",").append(rule);
+  }
+}
+
+// All is well only where every node says so.
+void add_place(const StepPlan& plan, const std::map<uint32_t, NodeSums>& nodes, Place* place) {
+  uint64_t high = 0;
+  uint64_t warnings = 0;
+  size_t audited = 0;
+  for (const auto& [id, node] : nodes) {
+    high += node.placement_high;
+    warnings += node.placement_warnings;
+    audited += node.placement_audited;
+  }
+  const uint64_t findings = high != 0 ? high : warnings;
+  if (findings == 0 && (audited == 0 || audited < plan.nodes)) return;
+  place->verdict = high != 0       ? Place::Verdict::kBad
+                   : warnings != 0 ? Place::Verdict::kWarn
+                                   : Place::Verdict::kOk;
+  place->findings = static_cast<uint32_t>(std::min<uint64_t>(findings, UINT32_MAX));
+  for (const bool severe : {true, false}) {
+    for (const auto& [id, node] : nodes) {
+      if ((node.placement_high != 0) == severe) add_rules(node.placement_rules, &place->rules);
+    }
+  }
+}
+
 void add_waiting(const CollectiveSpreads& spreads, Comment* comment) {
   const Waiting found = waiting(spreads);
   if (!found.known) return;
@@ -243,6 +278,7 @@ Comment report_step(const StepPlan& plan, const std::map<uint32_t, NodeSums>& no
   add_sensors(shares, &comment);
   add_storage(shares, &sums);
   add_goodput(plan, shares, &sums);
+  add_place(plan, nodes, &comment.place);
   if (comment.no_time.empty()) comment.no_time = lost;
   if (ended && status.complete) add_waiting(spreads, &comment);
   return comment;

@@ -12,7 +12,7 @@ mfu_up() {
     product=$MFU_CLUSTER_DIR/product
     fake=$MFU_CLUSTER_DIR/fake
     mkdir "$product" "$fake"
-    cp "$build"/{spank_mfu.so,libmfu_profiler.so,mfu-collector} "$product"
+    cp "$build"/{spank_mfu.so,libmfu_profiler.so,mfu-collector,mfu-topo} "$product"
     cp "$build"/tests/fake/* "$fake"
     export PATH=$fake:$PATH LD_LIBRARY_PATH=$fake
     spool=$MFU_CLUSTER_DIR/mfu

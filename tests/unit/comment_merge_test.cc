@@ -134,6 +134,43 @@ TEST(Merge, MarksOfARunningStepGoWithIt) {
   EXPECT_EQ(job.peak_gigaflops, kMixedPeak);
 }
 
+TEST(Merge, TheWorstPlaceStands) {
+  using Verdict = Place::Verdict;
+  std::vector<Place> places = {{Verdict::kUnknown, 0, ""},
+                               {Verdict::kOk, 0, ""},
+                               {Verdict::kWarn, 9, "job-leaves"},
+                               {Verdict::kBad, 1, "pcie-link"},
+                               {Verdict::kBad, 2, "nic-down"}};
+  for (size_t worst = 0; worst < places.size(); ++worst) {
+    std::vector<size_t> order(worst + 1);
+    for (size_t i = 0; i <= worst; ++i) order[i] = i;
+    do {
+      Comment job;
+      uint32_t id = 0;
+      for (const size_t i : order) {
+        Comment step = step_of(8, 22, 500);
+        step.place = places[i];
+        ASSERT_TRUE(merge_step(&job, step, id++));
+        if (id % 2 == 0) job = parsed(format_comment(job));
+      }
+      ASSERT_EQ(job.place, places[worst]);
+    } while (std::next_permutation(order.begin(), order.end()));
+  }
+}
+
+TEST(Merge, ARunningStepsPlaceIsShown) {
+  Comment job;
+  Comment step = step_of(8, 22, 500);
+  step.place = {Place::Verdict::kWarn, 1, "job-leaves"};
+  ASSERT_TRUE(show_running(&job, step, 0));
+  EXPECT_EQ(value_of(format_comment(job), "place"), "warn:1(job-leaves)");
+  job = parsed(format_comment(job));
+  step.place = {Place::Verdict::kBad, 1, "nic-down"};  // another node has been heard
+  ASSERT_TRUE(show_running(&job, step, 0));
+  ASSERT_TRUE(merge_step(&job, step, 0));
+  EXPECT_EQ(value_of(format_comment(job), "place"), "bad:1(nic-down)");
+}
+
 TEST(Merge, ReasonsThatDiffer) {
   const auto reason_of = [](std::vector<std::string> reasons) {
     Comment job;

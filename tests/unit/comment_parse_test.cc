@@ -127,7 +127,7 @@ TEST(Property, TheLongestLineFits) {
 
 TEST(Parse, IgnoresKeysItDoesNotKnow) {
   const std::string line = format_comment(job_of(step_of(8, 22, 500)));
-  const std::string longer = replaced(line, " gpus=", " place=ok x-1=%%% gpus=");
+  const std::string longer = replaced(line, " gpus=", " later=ok x-1=%%% gpus=");
   EXPECT_EQ(format_comment(parsed(longer)), line);
 }
 
@@ -237,6 +237,22 @@ TEST(Parse, RefusesWithTheByteAtFault) {
            {" cover=", " io=0.12+0.03 cover="},
            {" cover=", " counted=81.3 cover="},
            {" cover=", " counted=81.3%( cover="},
+           {" s=0", " place= s=0"},
+           {" s=0", " place=bad s=0"},
+           {" s=0", " place=bad: s=0"},
+           {" s=0", " place=warn:x s=0"},
+           {" s=0", " place=warn:-1 s=0"},
+           {" s=0", " place=warn:4294967296 s=0"},
+           {" s=0", " place=ok2 s=0"},
+           {" s=0", " place=ok(a) s=0"},
+           {" s=0", " place=OK s=0"},
+           {" s=0", " place=warn:1() s=0"},
+           {" s=0", " place=warn:1(a s=0"},
+           {" s=0", " place=warn:1(a)b s=0"},
+           {" s=0", " place=warn:1(A) s=0"},
+           {" s=0", " place=warn:1(a_b) s=0"},
+           {" s=0", " place=warn:1(" + std::string(kMostRules + 1, 'a') + ") s=0"},
+           {" s=0", " place=ok place=ok s=0"},
            {"mfu=51.9%", "mfu=n/a()"},
            {"mfu=51.9%", "mfu=n/a(no-flops)!"},
            {"mfu=51.9%", "mfu=n/a(" + std::string(33, 'a') + ")"},

@@ -152,6 +152,11 @@ inline Comment wild_comment(std::mt19937_64* random) {
   comment.slowest = (*random)() % 2 == 0 ? kNoTask : static_cast<uint32_t>((*random)() % 3);
   comment.clock_limit_mhz = static_cast<uint32_t>(wild_number(random, UINT32_MAX));
   comment.clock_reason = wild_text(random);
+  comment.place.verdict = static_cast<Place::Verdict>((*random)() % 4);
+  if (comment.place.verdict > Place::Verdict::kOk) {
+    comment.place.findings = static_cast<uint32_t>(wild_number(random, UINT32_MAX));
+    comment.place.rules = wild_text(random);
+  }
   comment.partial = wild_text(random);
   for (size_t count = (*random)() % 40; count > 0; --count) {
     comment.merged.insert(static_cast<uint32_t>(((*random)() >> 32) >> (*random)() % 32) - 16);
@@ -170,6 +175,7 @@ inline Comment wild_step(std::mt19937_64* random) {
                                        &Comment::clock_reason, &Comment::partial}) {
     (step.*reason).resize(std::min<size_t>((step.*reason).size(), 10));
   }
+  step.place.rules.clear();
   Sums& sums = step.sums;
   for (const SumField& field : kSumFields) sums.*field.member %= field.most / 1000;
   sums.elapsed_ns += 2;

@@ -68,6 +68,27 @@ TEST(Line, WaitingAndWhoIsWaitedFor) {
   EXPECT_EQ(value_of(format_comment(job_of(step)), "wait"), "100.0%(task12)");
 }
 
+TEST(Line, WhereTheTasksSit) {
+  Comment step = step_of(8, 22, 519);
+  EXPECT_EQ(value_of(format_comment(job_of(step)), "place"), "");
+  for (const auto& [place, text] :
+       {std::pair<Place, const char*>{{Place::Verdict::kOk, 0, ""}, "ok"},
+        {{Place::Verdict::kWarn, 2, "job-leaves"}, "warn:2(job-leaves)"},
+        {{Place::Verdict::kWarn, UINT32_MAX, ""}, "warn:4294967295"},
+        {{Place::Verdict::kBad, 3, "nic-down,pcie-link"}, "bad:3(nic-down,pcie-link)"}}) {
+    step.place = place;
+    const std::string line = format_comment(job_of(step));
+    EXPECT_EQ(value_of(line, "place"), text);
+    EXPECT_EQ(parsed(line).place, place);
+    EXPECT_EQ(format_comment(parsed(line)), line);
+  }
+  // A node's word for a rule's name does not break the line.
+  step.place.rules = "a) s=0|\n" + std::string(100, 'x');
+  const std::string line = format_comment(job_of(step));
+  EXPECT_EQ(value_of(line, "place"), "bad:3(a--s-0--" + std::string(kMostRules - 8, 'x') + ")");
+  EXPECT_EQ(format_comment(parsed(line)), line);
+}
+
 TEST(Line, EmptyJobIsAllUnknown) {
   EXPECT_EQ(format_comment({}),
             "mfu/1 mfu=n/a(no-flops) hfu=n/a(no-counts) gpus=0xunknown peak=n/a "

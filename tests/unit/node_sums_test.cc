@@ -363,6 +363,10 @@ TEST(NodeSumsFault, APeersBytesAreChecked) {
   EXPECT_STREQ(fault([](NodeSums* s) { s->clock_limit_mhz = kMostClockMhz + 1; }), "clock limit");
   EXPECT_STREQ(fault([](NodeSums* s) { s->storage_failures = 2; }), "storage");
   EXPECT_STREQ(fault([](NodeSums* s) { s->written_bytes = UINT64_MAX; }), "storage");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->placement_audited = 2; }), "placement");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->placement_high = UINT32_MAX; }), "placement");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->placement_warnings = (1 << 20) + 1; }), "placement");
+  EXPECT_STREQ(fault([](NodeSums* s) { std::memset(s->placement_rules, 'x', 64); }), "placement");
   EXPECT_STREQ(fault([](NodeSums* s) { s->tail_ns = kMostSum + 1; }), "goodput");
   EXPECT_STREQ(fault([](NodeSums* s) { s->productive_ns = UINT64_MAX; }), "goodput");
 }

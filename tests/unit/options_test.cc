@@ -41,13 +41,19 @@ TEST(SiteOptions, NothingGivesTheDefaults) {
   EXPECT_EQ(options->peaks, "");
   EXPECT_FALSE(options->estimate);
   EXPECT_TRUE(options->count);
+  EXPECT_EQ(options->placement, Placement::kWarn);
+  EXPECT_EQ(options->topo, "");
+  EXPECT_EQ(options->node_map, "");
+  EXPECT_EQ(options->fabric, "");
+  EXPECT_EQ(options->fabric_names, "");
 }
 
 TEST(SiteOptions, EveryKey) {
   const auto options =
       site({"inject=gpu", "field=comment", "update=0", "spool=/s", "budget=0.5", "ports=1024-65535",
             "profiler=/p.so", "collector=/c", "cupti=/cupti.so", "munge=/run/m", "log=/l",
-            "peaks=/etc/peaks", "estimate=on", "count=off"});
+            "peaks=/etc/peaks", "estimate=on", "count=off", "placement=strict", "topo=/t",
+            "node-map=/map.xml", "fabric=/var/fabric", "fabric-names=/etc/names"});
   ASSERT_TRUE(options) << options.error();
   EXPECT_EQ(options->inject, Inject::kGpu);
   EXPECT_EQ(options->field, Field::kComment);
@@ -64,6 +70,11 @@ TEST(SiteOptions, EveryKey) {
   EXPECT_EQ(options->peaks, "/etc/peaks");
   EXPECT_TRUE(options->estimate);
   EXPECT_FALSE(options->count);
+  EXPECT_EQ(options->placement, Placement::kStrict);
+  EXPECT_EQ(options->topo, "/t");
+  EXPECT_EQ(options->node_map, "/map.xml");
+  EXPECT_EQ(options->fabric, "/var/fabric");
+  EXPECT_EQ(options->fabric_names, "/etc/names");
 }
 
 TEST(SiteOptions, ErrorsNameTheArgumentAndWhatIsRight) {
@@ -73,6 +84,10 @@ TEST(SiteOptions, ErrorsNameTheArgumentAndWhatIsRight) {
   EXPECT_TRUE(contains(site({"inject"}).error(), "must be key=value"));
   EXPECT_TRUE(contains(site({"update=60", "update=60"}).error(), "twice"));
   EXPECT_EQ(site({"estimate=yes"}).error(), "plugstack argument 'estimate=yes': must be on or off");
+  EXPECT_EQ(site({"placement=on"}).error(),
+            "plugstack argument 'placement=on': must be off, quiet, warn or strict");
+  EXPECT_EQ(site({"fabric=snapshot"}).error(),
+            "plugstack argument 'fabric=snapshot': must be an absolute path of at most 512 bytes");
 }
 
 TEST(SiteOptions, RefusesWhatIsNotInRange) {
@@ -301,6 +316,28 @@ TEST(UserOptions, ErrorsCarryNoControlBytes) {
   const auto options = parse_user_options("\x1b[2Jx\n\xff=1");
   ASSERT_FALSE(options);
   for (const char byte : options.error()) EXPECT_TRUE(byte >= ' ' && byte <= '~');
+}
+
+TEST(Placement, Names) {
+  EXPECT_EQ(placement_from_name("off"), Placement::kOff);
+  EXPECT_EQ(placement_from_name("quiet"), Placement::kQuiet);
+  EXPECT_EQ(placement_from_name("warn"), Placement::kWarn);
+  EXPECT_EQ(placement_from_name("strict"), Placement::kStrict);
+  for (const char* name : {"", "on", "Warn", "strict ", "warn,strict", "stric"}) {
+    EXPECT_FALSE(placement_from_name(name)) << name;
+  }
+}
+
+TEST(Placement, TheUsersWordGoesBeforeTheSites) {
+  SiteOptions site;
+  UserOptions user;
+  site.placement = Placement::kStrict;
+  EXPECT_EQ(wanted_placement(site, user), Placement::kStrict);
+  user.placement = Placement::kOff;
+  EXPECT_EQ(wanted_placement(site, user), Placement::kOff);
+  user.placement = Placement::kQuiet;
+  site.placement = Placement::kOff;
+  EXPECT_EQ(wanted_placement(site, user), Placement::kQuiet);
 }
 
 TEST(Wanted, SiteAndUser) {

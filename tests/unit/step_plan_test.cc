@@ -22,10 +22,13 @@ StepPlan full_plan() {
   plan.nodes = 7;
   plan.uid = 4294967294;
   plan.gpus = 8;
+  plan.tasks = 9;
   plan.started_ns = 18446744073709551615u;
   plan.node = "n1";
   plan.node_list = "n[1-3,7],gpu-a.site";
   plan.folder = "/var/spool/slurm-mfu/n1/7.3.0";
+  plan.allocated = "0-1,3";
+  plan.confined = true;
   plan.no_records = "slot-taken";
   plan.site.field = Field::kComment;
   plan.site.update_seconds = 4294967295;
@@ -37,11 +40,17 @@ StepPlan full_plan() {
   plan.site.peaks = "/etc/slurm/peaks";
   plan.site.estimate = true;
   plan.site.count = false;
+  plan.site.placement = Placement::kStrict;
+  plan.site.topo = "/opt/mfu-topo";
+  plan.site.node_map = "/etc/slurm/node.xml";
+  plan.site.fabric = "/var/lib/fabric";
+  plan.site.fabric_names = "/etc/slurm/fabric-names";
   plan.user.flops = kMostDeclaredFlops;
   plan.user.flops_per_step = kMostDeclaredFlops - 1;
   plan.user.steps = kMostDeclaredSteps;
   plan.user.precision = static_cast<Precision>(kPrecisions - 1);
   plan.user.count = true;
+  plan.user.placement = Placement::kQuiet;
   return plan;
 }
 
@@ -57,10 +66,13 @@ void expect_same(const StepPlan& a, const StepPlan& b) {
   EXPECT_EQ(a.nodes, b.nodes);
   EXPECT_EQ(a.uid, b.uid);
   EXPECT_EQ(a.gpus, b.gpus);
+  EXPECT_EQ(a.tasks, b.tasks);
   EXPECT_EQ(a.started_ns, b.started_ns);
   EXPECT_EQ(a.node, b.node);
   EXPECT_EQ(a.node_list, b.node_list);
   EXPECT_EQ(a.folder, b.folder);
+  EXPECT_EQ(a.allocated, b.allocated);
+  EXPECT_EQ(a.confined, b.confined);
   EXPECT_EQ(a.no_records, b.no_records);
   EXPECT_EQ(a.site.field, b.site.field);
   EXPECT_EQ(a.site.update_seconds, b.site.update_seconds);
@@ -72,11 +84,17 @@ void expect_same(const StepPlan& a, const StepPlan& b) {
   EXPECT_EQ(a.site.peaks, b.site.peaks);
   EXPECT_EQ(a.site.estimate, b.site.estimate);
   EXPECT_EQ(a.site.count, b.site.count);
+  EXPECT_EQ(a.site.placement, b.site.placement);
+  EXPECT_EQ(a.site.topo, b.site.topo);
+  EXPECT_EQ(a.site.node_map, b.site.node_map);
+  EXPECT_EQ(a.site.fabric, b.site.fabric);
+  EXPECT_EQ(a.site.fabric_names, b.site.fabric_names);
   EXPECT_TRUE(a.user.flops == b.user.flops);
   EXPECT_TRUE(a.user.flops_per_step == b.user.flops_per_step);
   EXPECT_EQ(a.user.steps, b.user.steps);
   EXPECT_EQ(a.user.precision, b.user.precision);
   EXPECT_EQ(a.user.count, b.user.count);
+  EXPECT_EQ(a.user.placement, b.user.placement);
 }
 
 TEST(StepPlan, EveryFieldSurvives) {
@@ -95,6 +113,20 @@ TEST(StepPlan, OffIsNotTheSameAsNothing) {
     auto parsed = parse_plan(format_plan(plan));
     ASSERT_TRUE(parsed) << parsed.error();
     EXPECT_EQ(parsed->user.count, count);
+  }
+}
+
+TEST(StepPlan, APlacementThatNobodyNamedStaysTheSites) {
+  for (const std::optional<Placement> placement : {std::optional<Placement>(),
+                                                   {Placement::kOff},
+                                                   {Placement::kQuiet},
+                                                   {Placement::kWarn},
+                                                   {Placement::kStrict}}) {
+    StepPlan plan;
+    plan.user.placement = placement;
+    auto parsed = parse_plan(format_plan(plan));
+    ASSERT_TRUE(parsed) << parsed.error();
+    EXPECT_EQ(parsed->user.placement, placement);
   }
 }
 
@@ -144,6 +176,11 @@ TEST(StepPlan, NumbersOutOfRangeNameTheirLine) {
   EXPECT_FALSE(parse_plan(with("estimate", "2")));
   EXPECT_FALSE(parse_plan(with("count", "2")));
   EXPECT_FALSE(parse_plan(with("user_count", "3")));
+  EXPECT_FALSE(parse_plan(with("confined", "2")));
+  EXPECT_FALSE(parse_plan(with("placement", std::to_string(kPlacements))));
+  EXPECT_FALSE(parse_plan(with("placement", "256")));
+  EXPECT_FALSE(parse_plan(with("user_placement", std::to_string(kPlacements + 1))));
+  EXPECT_FALSE(parse_plan(with("user_placement", "257")));
   EXPECT_FALSE(parse_plan(with("user_count", "18446744073709551618")));
 }
 

@@ -384,6 +384,52 @@ TEST(StepReport, Goodput) {
 }
 
 // What a hostile device name can do to the line.
+NodeSums placed(uint32_t high, uint32_t warnings, const char* rules) {
+  NodeSums sums = node();
+  sums.placement_audited = 1;
+  sums.placement_high = high;
+  sums.placement_warnings = warnings;
+  std::snprintf(sums.placement_rules, sizeof(sums.placement_rules), "%s", rules);
+  return sums;
+}
+
+std::string place_of(const Nodes& nodes) {
+  return place_text(
+      reported(plan_of(static_cast<uint32_t>(nodes.size())), nodes, kNow, true).place);
+}
+
+TEST(StepReport, PlaceIsThatOfAllNodes) {
+  const NodeSums good = placed(0, 0, "");
+  EXPECT_EQ(place_of({{0, node()}}), "");
+  EXPECT_EQ(place_of({{0, good}, {1, good}}), "ok");
+  EXPECT_EQ(place_of({{0, good}, {1, node()}}), "");  // nobody knows of the second one
+  EXPECT_EQ(place_of({{0, node()}, {1, placed(0, 1, "gpu-order")}}), "warn:1(gpu-order)");
+  EXPECT_EQ(place_of({{0, placed(0, 2, "gpu-order,job-leaves")},
+                      {1, good},
+                      {2, placed(0, 3, "job-leaves,rank-gpu-map")}}),
+            "warn:5(gpu-order,job-leaves,rank-gpu-map)");
+  // What is worse goes first, and alone into the number.
+  EXPECT_EQ(place_of({{0, placed(0, 7, "gpu-order")}, {1, placed(2, 1, "nic-down,job-leaves")}}),
+            "bad:2(nic-down,job-leaves,gpu-order)");
+  EXPECT_EQ(place_of({}), "");
+}
+
+TEST(StepReport, RulesOfManyNodesAreBounded) {
+  Nodes nodes;
+  uint64_t warnings = 0;
+  for (uint32_t id = 0; id < 100; ++id) {
+    nodes[id] = placed(0, 1 << 20, ("rule-" + std::to_string(id)).c_str());
+    warnings += 1 << 20;
+  }
+  const Place place = reported(plan_of(100), nodes, kNow, true).place;
+  EXPECT_EQ(place.findings, warnings);
+  EXPECT_LE(place.rules.size(), kMostRules);
+  EXPECT_EQ(place.rules.substr(0, 14), "rule-0,rule-1,");
+  // A name is never cut, nor is one the beginning of another.
+  EXPECT_EQ(place_of({{0, placed(0, 1, "rule-10")}, {1, placed(0, 1, "rule-1,rule-10,,")}}),
+            "warn:2(rule-10,rule-1)");
+}
+
 TEST(StepReport, AnUnknownDeviceNameIsMadeToFit) {
   Comment comment =
       reported(plan_of(), Nodes{{0, node("evil |;'\" name mfu/1 mfu=99% sum=")}}, kNow, true);

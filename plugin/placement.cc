@@ -1,0 +1,317 @@
+#include "plugin/placement.hh"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+
+#include "plugin/spool.hh"
+#include "topology/child_output.hh"
+#include "topology/step_command.hh"
+
+namespace mfu {
+namespace {
+
+constexpr size_t kMostNote = 4096;
+constexpr size_t kMostVerdict = 64 << 10;
+constexpr std::chrono::milliseconds kAuditLimit{2000};
+constexpr size_t kMostFindingsText = 1 << 20;
+constexpr uint32_t kMostTasks = 4096;
+constexpr char kRequestName[] = "placement.request";
+constexpr char kVerdictName[] = "placement.verdict";
+constexpr char kAccepted[] = "ok\n";
+constexpr char kRefused[] = "refused\n";
+
+std::string note_name(uint32_t local_rank) {
+  return "placement." + std::to_string(local_rank);
+}
+
+bool write_file(const std::string& path, std::string_view text, mode_t mode) {
+  const std::string fresh = path + ".new";
+  const int file = open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
+  if (file < 0) return false;
+  // Whatever the umask: a collector's keeps everybody out.
+  const bool written = fchmod(file, mode) == 0 &&
+                       write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  close(file);
+  if (written && rename(fresh.c_str(), path.c_str()) == 0) return true;
+  unlink(fresh.c_str());
+  return false;
+}
+
+// A regular file of this owner and at most `most` bytes, in a folder that may be a stranger's.
+std::optional<std::string> read_file(int folder, const std::string& name, uid_t owner,
+                                     size_t most) {
+  const int file = openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  struct stat status;
+  std::optional<std::string> text;
+  if (fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == owner &&
+      status.st_size >= 0 && static_cast<size_t>(status.st_size) <= most) {
+    std::string bytes(static_cast<size_t>(status.st_size), '\0');
+    if (read(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size())) text = bytes;
+  }
+  close(file);
+  return text;
+}
+
+std::string process_cpus() {
+  std::ifstream status("/proc/self/status");
+  constexpr std::string_view kKey = "Cpus_allowed_list:\t";
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(kKey)) return line.substr(kKey.size());
+  }
+  return "";
+}
+
+// A text of others on a line of its own.
+std::string one_line(std::string text) {
+  text.resize(std::min<size_t>(text.size(), 1024));
+  std::replace_if(
+      text.begin(), text.end(), [](char byte) { return byte < ' ' || byte > '~'; }, '?');
+  return text;
+}
+
+bool is_noted(std::string_view name) {
+  return std::find(std::begin(kNotedVariables), std::end(kNotedVariables), name) !=
+         std::end(kNotedVariables);
+}
+
+std::optional<TaskNote> parse_note(std::string_view text, uint32_t local_rank) {
+  TaskNote note;
+  note.local_rank = local_rank;
+  bool has_rank = false;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const size_t equals = line.find('=');
+    if (equals == line.npos) return std::nullopt;
+    const std::string_view key = line.substr(0, equals);
+    const std::string value = one_line(std::string(line.substr(equals + 1)));
+    if (key == "rank") {
+      const char* end = value.data() + value.size();
+      const auto result = std::from_chars(value.data(), end, note.rank);
+      has_rank = result.ec == std::errc() && result.ptr == end;
+    } else if (key == "cpus") {
+      note.cpus = value;
+    } else if (is_noted(key)) {
+      note.environment[std::string(key)] = value;
+    } else {
+      return std::nullopt;
+    }
+  }
+  return has_rank ? std::optional<TaskNote>(note) : std::nullopt;
+}
+
+std::string request_text(const StepPlan& plan, const std::vector<TaskNote>& notes) {
+  std::string text;
+  const auto add = [&text](const char* key, const std::string& value) {
+    if (!value.empty()) text.append(key).append("=").append(one_line(value)).append("\n");
+  };
+  add("node", plan.node);
+  add("nodes", std::to_string(plan.nodes));
+  add("allocated", plan.allocated);
+  add("confined", plan.confined ? "1" : "0");
+  add("map", plan.site.node_map);
+  add("cache", plan.site.spool + "/" + plan.node + "/node-map.xml");
+  if (plan.node_id == 0 && plan.nodes > 1 && !plan.site.fabric.empty()) {
+    add("fabric", plan.site.fabric);
+    add("names", plan.site.fabric_names);
+    text.append("hosts=").append(plan.node_list).append("\n");
+  }
+  for (const TaskNote& note : notes) {
+    add("task", std::to_string(note.rank) + "," + std::to_string(note.local_rank));
+    add("cpus", note.cpus);
+    for (const auto& [name, value] : note.environment) add("env", name + "=" + value);
+  }
+  return text;
+}
+
+std::optional<Severity> severity_from_name(std::string_view name) {
+  for (const Severity severity : {Severity::kInformation, Severity::kWarning, Severity::kHigh}) {
+    if (name == severity_name(severity)) return severity;
+  }
+  return std::nullopt;
+}
+
+std::optional<Finding> parse_finding(std::string_view line) {
+  std::string_view fields[5];
+  for (size_t i = 0; i < std::size(fields); ++i) {
+    const size_t end = i + 1 < std::size(fields) ? line.find('\t') : line.size();
+    if (end == line.npos) return std::nullopt;
+    fields[i] = line.substr(0, end);
+    line.remove_prefix(std::min(end + 1, line.size()));
+  }
+  const auto severity = severity_from_name(fields[0]);
+  const bool named =
+      !fields[1].empty() && std::all_of(fields[1].begin(), fields[1].end(), [](char b) {
+        return (b >= 'a' && b <= 'z') || (b >= '0' && b <= '9') || b == '-';
+      });
+  if (!severity || !named) return std::nullopt;
+  return Finding{std::string(fields[1]), *severity, one_line(std::string(fields[2])),
+                 one_line(std::string(fields[3])), one_line(std::string(fields[4]))};
+}
+
+}  // namespace
+
+bool leave_note(const StepPlan& plan, TaskNote note) {
+  note.cpus = process_cpus();
+  std::string text = "rank=" + std::to_string(note.rank) + "\ncpus=" + note.cpus + "\n";
+  for (const auto& [name, value] : note.environment) {
+    text += name + "=" + one_line(value) + "\n";
+  }
+  if (text.size() > kMostNote) return false;
+  return write_file(records_folder(plan.folder) + "/" + note_name(note.local_rank), text, 0600);
+}
+
+std::vector<TaskNote> read_notes(const StepPlan& plan) {
+  std::vector<TaskNote> notes;
+  const std::string path = records_folder(plan.folder);
+  const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder < 0) return notes;
+  for (uint32_t task = 0; task < std::min(plan.tasks, kMostTasks); ++task) {
+    const auto text = read_file(folder, note_name(task), plan.uid, kMostNote);
+    if (!text) continue;
+    if (const auto note = parse_note(*text, task)) notes.push_back(*note);
+  }
+  close(folder);
+  return notes;
+}
+
+uint32_t PlacementAudit::count(Severity severity) const {
+  return static_cast<uint32_t>(
+      std::count_if(findings.begin(), findings.end(),
+                    [&](const Finding& finding) { return finding.severity == severity; }));
+}
+
+bool PlacementAudit::whole() const {
+  return fault.empty() &&
+         std::none_of(findings.begin(), findings.end(), [](const Finding& finding) {
+           return finding.rule == kGpusUnknown || finding.rule == kFabricUnknown;
+         });
+}
+
+std::string PlacementAudit::rules(size_t most) const {
+  std::vector<std::string> named;
+  std::string text;
+  for (const Severity severity : {Severity::kHigh, Severity::kWarning}) {
+    for (const Finding& finding : findings) {
+      if (finding.severity != severity) continue;
+      if (std::find(named.begin(), named.end(), finding.rule) != named.end()) continue;
+      if (text.size() + 1 + finding.rule.size() > most) continue;
+      named.push_back(finding.rule);
+      text.append(text.empty() ? "" : ",").append(finding.rule);
+    }
+  }
+  return text;
+}
+
+PlacementAudit audit_placement(const StepPlan& plan, const std::vector<TaskNote>& notes) {
+  PlacementAudit audit;
+  const std::string path = plan.folder + "/" + kRequestName;
+  if (!write_file(path, request_text(plan, notes), 0600)) {
+    audit.fault = "cannot write " + path;
+    return audit;
+  }
+  const auto output = child_output({plan.site.topo, "step", path}, kAuditLimit, kMostFindingsText);
+  unlink(path.c_str());
+  if (!output) {
+    audit.fault = output.error();
+    return audit;
+  }
+  std::string_view rest = *output;
+  while (!rest.empty()) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    const auto finding = parse_finding(line);
+    if (!finding) {
+      return {{}, plan.site.topo + ": no findings in what it prints: is it of another version?"};
+    }
+    audit.findings.push_back(*finding);
+  }
+  return audit;
+}
+
+std::string placement_text(const StepPlan& plan, const PlacementAudit& audit,
+                           size_t most_findings) {
+  const uint32_t high = audit.count(Severity::kHigh);
+  const uint32_t warnings = audit.count(Severity::kWarning);
+  if (high + warnings == 0) return "";
+  std::string text = "slurm-mfu: placement on " + plan.node + ": " + std::to_string(high) +
+                     " of high severity, " + std::to_string(warnings) +
+                     (warnings == 1 ? " warning" : " warnings") + "\n";
+  size_t shown = 0;
+  for (const Severity severity : {Severity::kHigh, Severity::kWarning}) {
+    for (const Finding& finding : audit.findings) {
+      if (finding.severity != severity) continue;
+      if (++shown > most_findings) continue;
+      text += "  " + std::string(severity_name(severity)) + " " + finding.rule + ": " +
+              finding.place + ": " + finding.evidence + "\n    -> " + finding.remedy + "\n";
+    }
+  }
+  if (shown > most_findings) {
+    text += "  and " + std::to_string(shown - most_findings) + " more: mfu-topo audit, on " +
+            plan.node + "\n";
+  }
+  return text;
+}
+
+bool refuses(const PlacementAudit& audit) {
+  return std::any_of(audit.findings.begin(), audit.findings.end(), [](const Finding& finding) {
+    return finding.severity == Severity::kHigh || finding.rule == "cpu-gpu-remote" ||
+           finding.rule == "rank-gpu-map";
+  });
+}
+
+void leave_verdict(const StepPlan& plan, const PlacementAudit& audit) {
+  const bool refused = refuses(audit);
+  std::string text = refused ? kRefused : kAccepted;
+  text += placement_text(plan, audit, 6);
+  if (text.size() <= kMostVerdict) write_file(plan.folder + "/" + kVerdictName, text, 0644);
+}
+
+std::optional<Verdict> read_verdict(const StepPlan& plan) {
+  const auto text = read_file(AT_FDCWD, plan.folder + "/" + kVerdictName, 0, kMostVerdict);
+  if (!text) return std::nullopt;
+  Verdict verdict;
+  verdict.refused = text->starts_with(kRefused);
+  if (!verdict.refused && !text->starts_with(kAccepted)) return std::nullopt;
+  verdict.text = text->substr(text->find('\n') + 1);
+  return verdict;
+}
+
+bool devices_are_confined() {
+  const char* conf = std::getenv("SLURM_CONF");
+  std::vector<std::string> folders = {"/etc/slurm", "/run/slurm/conf"};
+  if (conf != nullptr) {
+    const std::string path = conf;
+    folders.insert(folders.begin(), path.substr(0, path.rfind('/')));
+  }
+  for (const std::string& folder : folders) {
+    std::ifstream file(folder + "/cgroup.conf");
+    if (!file) continue;
+    for (std::string line; std::getline(file, line);) {
+      std::string flat;
+      for (const char byte : line.substr(0, line.find('#'))) {
+        if (byte != ' ' && byte != '\t') {
+          flat += static_cast<char>(std::tolower(static_cast<unsigned char>(byte)));
+        }
+      }
+      // Several settings may stand on a line; Slurm takes any of these words.
+      for (const char* yes : {"yes", "true", "up", "1"}) {
+        if (flat.find(std::string("constraindevices=") + yes) != flat.npos) return true;
+      }
+    }
+    return false;
+  }
+  return false;
+}
+
+}  // namespace mfu

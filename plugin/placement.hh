@@ -1,0 +1,73 @@
+// Where a job step's tasks sit: told by each task, audited once on each node by `mfu-topo step`
+// (topology/step_command.hh), a child of the collector, as discovery may hang or crash.
+//
+// A task leaves a note in the records folder (its user's: hostile input), before the program
+// starts. The collector has the notes of its node audited, and leaves the verdict in the step's
+// folder, which only root writes to. Under `strict` the tasks wait for it.
+#ifndef MFU_PLUGIN_PLACEMENT_HH_
+#define MFU_PLUGIN_PLACEMENT_HH_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "plugin/step_plan.hh"
+#include "topology/finding.hh"
+
+namespace mfu {
+
+struct TaskNote {
+  uint32_t rank = 0;
+  uint32_t local_rank = 0;
+  std::string cpus;  // as the kernel lists them
+  // Those of kNotedVariables that it has.
+  std::map<std::string, std::string> environment;
+};
+inline constexpr const char* kNotedVariables[] = {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
+                                                  "NCCL_IB_HCA", "NCCL_IB_DISABLE"};
+
+// In the task, as its user. `note.cpus` is filled in by what the process may run on. False when it
+// cannot be written: the task is not audited.
+bool leave_note(const StepPlan& plan, TaskNote note);
+// As root. At most one for each local task; what is no sound note is left out.
+std::vector<TaskNote> read_notes(const StepPlan& plan);
+
+struct PlacementAudit {
+  std::vector<Finding> findings;
+  std::string fault;  // why there are none; empty: the audit is done
+  // All tasks' GPUs were found, and the fabric if there is one: without findings all is well.
+  bool whole() const;
+  uint32_t count(Severity severity) const;
+  // Names of rules, the most severe first, each once, with commas; as many as `most` bytes hold. Of
+  // findings of low severity none.
+  std::string rules(size_t most) const;
+};
+// Runs the site's mfu-topo, for two seconds at most. With the fabric on the step's first node.
+PlacementAudit audit_placement(const StepPlan& plan, const std::vector<TaskNote>& notes);
+
+// For people: a headline, then a line or two for each finding that is no information, at most
+// `most_findings`.
+std::string placement_text(const StepPlan& plan, const PlacementAudit& audit, size_t most_findings);
+
+// Whether strict refuses: a finding of high severity, or a binding that an option of srun mends.
+bool refuses(const PlacementAudit& audit);
+// For tasks that wait.
+void leave_verdict(const StepPlan& plan, const PlacementAudit& audit);
+struct Verdict {
+  bool refused = false;
+  std::string text;  // placement_text
+};
+// Nothing: there is none (yet).
+std::optional<Verdict> read_verdict(const StepPlan& plan);
+
+// Whether tasks can open the step's GPUs only: ConstrainDevices=yes in the cgroup.conf beside
+// slurm.conf.
+bool devices_are_confined();
+
+}  // namespace mfu
+
+#endif

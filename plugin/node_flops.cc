@@ -43,6 +43,12 @@ Inference verdict(const Record& primary) {
 
 void add_counted(const NodeRecords::Process& process, NodeSums* sums) {
   const Record& primary = *process.primary;
+  for (const Record* record : process.records) {
+    if (!computed(*record)) continue;
+    add_bounded(&sums->gap_ns, (primary.flags & kDroppedUnknown) != 0
+                                   ? primary.published_ns - primary.started_ns
+                                   : primary.lost_ns);
+  }
   CountedKernels kernels;
   uint64_t kernel_ns = 0;
   for (const Record* record : process.records) {

@@ -33,7 +33,15 @@ std::vector<const Record*> speakers(std::vector<const Record*> records) {
 
 }  // namespace
 
+// A launcher's counters have those of the children that it waits for: where processes computed,
+// theirs are taken alone.
 void add_storage(const NodeRecords& node, NodeSums* sums) {
+  const auto computed = [](const NodeRecords::Process& process) {
+    return std::any_of(process.records.begin(), process.records.end(),
+                       [](const Record* record) { return record->time.span_end_ns != 0; });
+  };
+  const bool any_computed = std::any_of(node.processes.begin(), node.processes.end(),
+                                        [&](const auto& entry) { return computed(entry.second); });
   for (const auto& [key, process] : node.processes) {
     if (process.primary == nullptr) continue;
     const StorageSums& storage = process.primary->storage;
@@ -41,6 +49,7 @@ void add_storage(const NodeRecords& node, NodeSums* sums) {
       ++sums->storage_failures;
       continue;
     }
+    if (any_computed && !computed(process)) continue;
     add_bounded(&sums->read_bytes, storage.read_bytes());
     add_bounded(&sums->written_bytes, storage.written_bytes());
   }

@@ -89,6 +89,7 @@ struct NodeSums {
   uint32_t uncounted_devices = 0;  // others alone did
   uint64_t kernel_ns = 0;          // of all compute kernels
   uint64_t counted_ns = 0;         // the part of it that executed FLOPs are known of
+  uint64_t gap_ns = 0;  // time of counted devices in which CUPTI told nothing, but calls went on
   uint64_t uncounted_ns = 0;  // ... that multiplies by the kernels' names, and nobody counts it
   FlopSum gemm_flops[kPrecisions] = {};  // executed
   FlopSum attention_flops;

@@ -25,6 +25,7 @@ const char* flops_fault(const NodeSums& sums) {
       !sound(sums.attention_flops) || !sound(sums.inferred_flops)) {
     return "FLOPs";
   }
+  if (sums.gap_ns > kMostSum) return "gap";
   if (sums.kernel_ns > kMostSum || std::max(sums.counted_ns, sums.uncounted_ns) > sums.kernel_ns) {
     return "counted time";
   }

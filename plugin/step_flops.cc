@@ -56,6 +56,7 @@ struct Counts {
   uint128 kernel_ns = 0;
   uint128 counted_ns = 0;
   uint128 uncounted_ns = 0;
+  uint128 gap_ns = 0;  // of gpu_ns: cuBLAS was counted, and kernels were not seen
   uint128 gpu_ns = 0;  // of the GPUs whose executed FLOPs are known, idle ones included
   uint64_t counted_devices = 0;
   uint64_t uncounted_devices = 0;
@@ -76,6 +77,7 @@ Counts counts_of(std::span<const NodeShare> shares) {
     counts.kernel_ns += node.kernel_ns;
     counts.counted_ns += node.counted_ns;
     counts.uncounted_ns += node.uncounted_ns;
+    counts.gap_ns += node.gap_ns;
     const uint32_t unknown = std::min(share.attributed_gpus, node.uncounted_devices);
     counts.gpu_ns += uint128{share.attributed_gpus - unknown} * share.told_ns;
     counts.counted_devices += node.counted_devices;
@@ -90,13 +92,16 @@ Precision heaviest(const uint128 (&weights)[kPrecisions]) {
   return *best == 0 ? Precision::kUnknown : static_cast<Precision>(best - weights);
 }
 
-// That of most counted FLOPs, where more is counted than not; else of most matrix multiplication
-// time, as far as kernels' names tell it.
+// That of most counted FLOPs, where more is counted than not.
+Precision counted_precision(const Counts& counts) {
+  return counts.counted_ns >= counts.uncounted_ns ? heaviest(counts.gemm_flops)
+                                                  : Precision::kUnknown;
+}
+
+// Else that of most matrix multiplication time, as far as kernels' names tell it.
 Precision heaviest_precision(std::span<const NodeShare> shares, const Counts& counts) {
-  if (counts.counted_ns >= counts.uncounted_ns) {
-    const Precision counted = heaviest(counts.gemm_flops);
-    if (counted != Precision::kUnknown) return counted;
-  }
+  const Precision counted = counted_precision(counts);
+  if (counted != Precision::kUnknown) return counted;
   uint128 named_ns[kPrecisions] = {};
   for (const NodeShare& share : shares) {
     for (int p = 0; p < kPrecisions; ++p) named_ns[p] += share.node->gemm_ns[p];
@@ -140,10 +145,18 @@ std::string no_declared_reason(const StepPlan& plan, const StepStatus& status, u
   return status.failed && !found ? "incomplete" : "";
 }
 
+// Attention is counted by its kernels, and calls are held against kernels: neither holds for time
+// in which these were not seen.
+bool has_gap(const Counts& counts) {
+  return static_cast<double>(counts.gap_ns) >
+         kMostUncountedTime * static_cast<double>(counts.gpu_ns);
+}
+
 std::string no_counts_reason(const Counts& counts) {
   if (counts.counted_devices == 0 || counts.executed_flops == 0) return "no-flops";
   if (counts.inference > Inference::kKnown) return inference_reason(counts.inference);
   if (counts.uncounted_devices != 0) return "not-all-counted";
+  if (has_gap(counts)) return "gap";
   const auto kernel_ns = static_cast<double>(counts.kernel_ns);
   if (static_cast<double>(counts.uncounted_ns) > kMostUncountedTime * kernel_ns) {
     return "uncounted-kernels";
@@ -190,7 +203,7 @@ void add_executed_flops(const StepPlan& plan, const Counts& counts, const StepDe
                                                                            : "no-counts";
     return;
   }
-  comment->no_hfu = no_peak_reason(devices, *comment);
+  comment->no_hfu = has_gap(counts) ? "gap" : no_peak_reason(devices, *comment);
   if (!comment->no_hfu.empty()) return;
   sums.executed_flops = counts.executed_flops;
   sums.executed_ns = counts.gpu_ns;
@@ -212,7 +225,11 @@ void add_flops(const StepPlan& plan, std::span<const NodeShare> shares, const Pe
     counts.kernel_ns = kernel_ns;
   }
   comment->gpu = devices.mixed ? kMixed : short_name(devices.name, peaks);
-  comment->precision = plan.user.precision != Precision::kUnknown
+  // What was counted goes before what the user says, but where he says what was computed as well.
+  const bool declared = plan.user.flops != 0 || plan.user.flops_per_step != 0;
+  const Precision counted = counted_precision(counts);
+  comment->precision = !declared && counted != Precision::kUnknown ? counted
+                       : plan.user.precision != Precision::kUnknown
                            ? plan.user.precision
                            : heaviest_precision(shares, counts);
   const Peak peak = peak_of(plan, devices, comment->precision, peaks);

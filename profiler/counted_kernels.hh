@@ -13,15 +13,17 @@ namespace mfu {
 
 // Of a device, or summed over several. Times are sums of kernels' durations.
 struct CountedKernels {
-  uint64_t gemm_kernels = 0;  // GEMMs by their names, whoever launched them
+  uint64_t gemm_kernels = 0;  // GEMMs by their names that cuBLAS may have been called for
   uint64_t gemm_ns = 0;
   uint64_t graph_gemm_kernels = 0;  // of gemm_kernels: nodes of CUDA graphs
   uint64_t attention_kernels = 0;   // whose FLOPs are known
   uint64_t attention_ns = 0;
-  FlopSum attention_flops;         // executed
-  FlopSum attention_model_flops;   // without what was recomputed
-  uint64_t uncounted_kernels = 0;  // other attention and convolutions, by their names: nobody
-  uint64_t uncounted_ns = 0;       // counts their FLOPs
+  FlopSum attention_flops;        // executed
+  FlopSum attention_model_flops;  // without what was recomputed
+  // Other attention, convolutions, and GEMMs of other libraries, by their names: nobody counts
+  // their FLOPs.
+  uint64_t uncounted_kernels = 0;
+  uint64_t uncounted_ns = 0;
 };
 static_assert(std::is_trivially_copyable_v<CountedKernels>);
 static_assert(std::has_unique_object_representations_v<CountedKernels>);

@@ -42,8 +42,15 @@ void DeviceActivity::take(const cupti::Activity& activity, const KernelName& nam
       record->compute_kernel_ns += duration_ns;
       if (kind.gemm) {
         record->gemm_ns[static_cast<size_t>(kind.precision)] += duration_ns;
-        ++record->counted.gemm_kernels;
-        record->counted.graph_gemm_kernels += activity.graph_node != 0;
+        // One call makes one product, and all of its kernels' time.
+        if (kind.foreign_gemm) {
+          ++record->counted.uncounted_kernels;
+          record->counted.uncounted_ns += duration_ns;
+        } else {
+          record->counted.gemm_ns += duration_ns;
+          record->counted.gemm_kernels += !kind.ends_gemm;
+          record->counted.graph_gemm_kernels += !kind.ends_gemm && activity.graph_node != 0;
+        }
       } else if (kind.multiplies) {
         take_products(activity, name.attention, &record->counted);
       }
@@ -78,8 +85,6 @@ void DeviceActivity::fill(const NameTable& names, Record* record) {
   record->late_ns = timeline_.late_ns();
   record->samples = samples_;
   CountedKernels& counted = record->counted;
-  counted.gemm_ns = 0;
-  for (const uint64_t ns : record->gemm_ns) counted.gemm_ns += ns;
   counted.attention_flops = attention_.executed();
   counted.attention_model_flops = attention_.model();
   fill_kernels(names, record);

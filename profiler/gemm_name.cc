@@ -233,6 +233,17 @@ bool is_gemm(string_view name) {
   return false;
 }
 
+bool ends_gemm(string_view name) {
+  return contains_folded(name, "splitkreduce");
+}
+
+// Inductor's, vLLM's and sglang's, DeepGEMM's, TensorRT-LLM's generated ones. CUTLASS is not among
+// them: cuBLAS runs its kernels too.
+bool is_foreign_gemm(string_view name) {
+  return begins(name, "triton_tem_") || contains_folded(name, "fusedmoekernel") ||
+         has_identifier(name, "deep_gemm", true) || begins(name, "bmm_") || begins(name, "gemm_");
+}
+
 Precision gemm_precision(string_view name) {
   auto whole = [name](string_view text) { return has_identifier(name, text, true); };
   // cuBLAS's emulation of fp64 with int8: neither peak is its own.

@@ -14,6 +14,10 @@ namespace mfu {
 
 bool is_gemm(std::string_view name);
 
+// Of a kernel that is_gemm(): see KernelKind.
+bool ends_gemm(std::string_view name);
+bool is_foreign_gemm(std::string_view name);
+
 // Of the inputs of a kernel that is_gemm().
 Precision gemm_precision(std::string_view name);
 

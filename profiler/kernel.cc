@@ -182,6 +182,8 @@ KernelKind classify_kernel(string_view name) {
   } else if (is_gemm(name)) {
     kind.gemm = true;
     kind.precision = gemm_precision(name);
+    kind.ends_gemm = ends_gemm(name);
+    kind.foreign_gemm = is_foreign_gemm(name);
   } else {
     kind.multiplies = multiplies(name);
   }

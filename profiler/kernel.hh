@@ -38,7 +38,11 @@ struct KernelKind {
   Collective collective = Collective::kNone;
   bool gemm = false;  // a matrix multiplication (cuBLAS, CUTLASS, nvjet, Triton's named ones)
   Precision precision = Precision::kUnknown;  // of a gemm only
-  bool multiplies = false;  // no gemm, yet it multiplies matrices: attention or a convolution
+  bool multiplies : 1 = false;  // no gemm, yet it multiplies matrices: attention or a convolution
+  // Of a gemm: no product of its own, but the end of one that another kernel began (split-K); by
+  // its name of another library than cuBLAS.
+  bool ends_gemm : 1 = false;
+  bool foreign_gemm : 1 = false;
 };
 
 // Mangled or demangled names, any NCCL generation. Unknown names are compute.

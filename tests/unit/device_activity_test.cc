@@ -247,6 +247,39 @@ TEST(CountedKernels, GemmsByTheirNames) {
   EXPECT_EQ(device.counted().gemm_ns, 350u) << "filled twice";
 }
 
+// A call that splits k runs two kernels, and is one product.
+TEST(CountedKernels, TheEndOfAProductIsNoProduct) {
+  Device device;
+  device.run(kGemm, 1000, 1100, 1);
+  device.run("void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16>()", 1100, 1130,
+             2, 7, 5);
+  const CountedKernels& counted = device.filled().counted;
+  EXPECT_EQ(counted.gemm_kernels, 1u);
+  EXPECT_EQ(counted.gemm_ns, 130u);
+  EXPECT_EQ(counted.graph_gemm_kernels, 0u);
+  EXPECT_EQ(counted.uncounted_kernels, 0u);
+  GemmSums one;
+  one.calls[static_cast<int>(Precision::kBf16)] = 1;
+  EXPECT_EQ(counted_gemm_ns(counted, one), 130u);
+}
+
+// However many calls there are: none of them was for these.
+TEST(CountedKernels, GemmsOfOtherLibraries) {
+  Device device;
+  uint64_t at = 1000;
+  for (const char* name : {"triton_tem_fused_addmm_3", "fused_moe_kernel", "bmm_Bfloat16_x",
+                           "void deep_gemm::fp8_gemm_kernel<1>()"}) {
+    device.run(name, at, at + 10, static_cast<uint32_t>(at));
+    at += 20;
+  }
+  device.run(kGemm, 5000, 5100, 9);
+  const Record& record = device.filled();
+  EXPECT_EQ(record.counted.uncounted_kernels, 4u);
+  EXPECT_EQ(record.counted.uncounted_ns, 40u);
+  EXPECT_EQ(record.counted.gemm_kernels, 1u);
+  EXPECT_EQ(record.counted.gemm_ns, 100u);
+}
+
 TEST(CountedKernels, AttentionByNameAndGrid) {
   Launches device;
   device.launch(kForward, 100);

@@ -132,6 +132,19 @@ TEST(NodeFlops, CallsWithoutKernelsAndAttentionWithoutCallsCount) {
   EXPECT_EQ(sums.inference, Inference::kNothing);
 }
 
+// Calls go on being counted while another profiler has its turn.
+TEST(NodeFlops, TimeWithoutKernels) {
+  Record record = counting(1, 1);
+  EXPECT_EQ(summed({record}).gap_ns, 0u);
+  record.lost_ns = 7;
+  EXPECT_EQ(summed({record}).gap_ns, 7u);
+  record.flags |= kDroppedUnknown;
+  EXPECT_EQ(summed({record}).gap_ns, 99 * kSecond);
+  Record idle = uncounted(2, 2);
+  idle.lost_ns = 5;
+  EXPECT_EQ(summed({counting(1, 1), idle}).gap_ns, 0u);
+}
+
 TEST(NodeFlops, TheWorstVerdictWins) {
   Record few = counting(2, 2);
   few.inferred = {.verdict = Inference::kFewSteps};

@@ -110,6 +110,19 @@ TEST(NodeSensors, Storage) {
   EXPECT_EQ(sums.storage_failures, 1u);
 }
 
+// It has what its children read: the kernel adds it to their parent.
+TEST(NodeSensors, ALaunchersStorageIsItsChildrens) {
+  Record child = process(2, 1);
+  child.storage.called_read_bytes = 500;
+  Record launcher = process(1, 2);
+  launcher.time = {};
+  launcher.compute_kernels = 0;
+  launcher.gemm_ns[static_cast<int>(Precision::kBf16)] = 0;
+  launcher.storage.called_read_bytes = 510;
+  EXPECT_EQ(summed({launcher, child}).read_bytes, 500u);
+  EXPECT_EQ(summed({launcher}).read_bytes, 510u);
+}
+
 // Steps of 4 s, the first at 20 s, the last at 65 s; 5 s of stalls.
 Record trained(uint32_t pid, uint8_t uuid) {
   Record record = process(pid, uuid);

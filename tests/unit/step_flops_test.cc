@@ -96,6 +96,9 @@ TEST(StepFlops, EveryReasonWithoutModelFlops) {
   // A hundredth of the kernels' time, and no more.
   EXPECT_EQ(reason([](NodeSums* s) { s->uncounted_ns = 3'200'000'000; }), "");
   EXPECT_EQ(reason([](NodeSums* s) { s->uncounted_ns = 3'200'000'001; }), "uncounted-kernels");
+  // A hundredth of the GPUs' time without kernels.
+  EXPECT_EQ(reason([](NodeSums* s) { s->gap_ns = 4 * kSecond; }), "");
+  EXPECT_EQ(reason([](NodeSums* s) { s->gap_ns = 4 * kSecond + 1; }), "gap");
   // Half of it, and no less.
   EXPECT_EQ(reason([](NodeSums* s) { s->counted_ns = 160 * kSecond; }), "");
   EXPECT_EQ(reason([](NodeSums* s) { s->counted_ns = 160 * kSecond - 1; }), "coverage");
@@ -203,6 +206,21 @@ TEST(StepFlops, ThePrecisionOfMostFlops) {
   StepPlan plan = plan_of();
   plan.user.precision = Precision::kFp16;
   EXPECT_EQ(of(sums, plan).precision, Precision::kFp16);
+}
+
+// A wish for another precision does not make another peak of what was counted; of what is declared
+// it does.
+TEST(StepFlops, WhatWasCountedGoesBeforeTheUsersPrecision) {
+  StepPlan plan = plan_of();
+  plan.user.precision = Precision::kTf32;
+  EXPECT_EQ(of(counted_node(), plan).precision, Precision::kBf16);
+  plan.user.flops = 1000;
+  EXPECT_EQ(of(counted_node(), plan).precision, Precision::kTf32);
+  plan.user.flops = 0;
+  NodeSums sums = counted_node();
+  sums.counted_devices = 0;
+  for (FlopSum& flops : sums.gemm_flops) flops = {};
+  EXPECT_EQ(of(sums, plan).precision, Precision::kTf32);
 }
 
 TEST(StepFlops, MigSlices) {

@@ -37,9 +37,11 @@ constexpr int kSendMs = 1500;
 constexpr auto kOthersWait = seconds(8);
 // How long tasks may take to tell their place; those that start later are not audited.
 constexpr auto kNotesWait = seconds(2);
-constexpr auto kNotesPause = milliseconds(10);
-constexpr size_t kFieldLimit = 60000;   // MySQL TEXT, less what slurmdbd may add
-constexpr size_t kCommentLimit = 1024;  // slurmctld's, of the user's comment
+constexpr int kNotesPauseMs = 10;
+constexpr auto kAuditLimit = milliseconds(2000);
+constexpr auto kEndedAuditLimit = milliseconds(500);  // slurmstepd waits
+constexpr size_t kFieldLimit = 60000;                 // MySQL TEXT, less what slurmdbd may add
+constexpr size_t kCommentLimit = 1024;                // slurmctld's, of the user's comment
 
 milliseconds jitter(int most_ms) {
   static std::minstd_rand generator(static_cast<unsigned>(getpid()));
@@ -123,17 +125,26 @@ void Collector::close_step_errors() {
   step_errors_open_ = false;
 }
 
-// False: some tasks have not told their place yet, and there is time.
-bool Collector::audit_tasks(bool in_time) {
-  const std::vector<TaskNote> notes = read_notes(plan_);
-  if (notes.size() < plan_.tasks && in_time) return false;
-  placement_pending_ = false;
-  if (!notes.empty()) placement_ = audit_placement(plan_, notes);
-  placement_known_ = !notes.empty() && placement_.whole();
-  if (!placement_.fault.empty()) report("placement: %s", placement_.fault.c_str());
-  if (wanted_placement(plan_.site, plan_.user) == Placement::kStrict) {
-    leave_verdict(plan_, placement_);
+// Before anything that asks Slurm: tasks may wait for the verdict, and the step's standard error is
+// held open until it is told. Over when the step is.
+void Collector::audit_tasks() {
+  const Placement placement = wanted_placement(plan_.site, plan_.user);
+  if (placement == Placement::kOff || plan_.batch || plan_.folder.empty() || plan_.tasks == 0) {
+    return close_step_errors();
   }
+  const auto deadline = Clock::now() + kNotesWait;
+  std::vector<TaskNote> notes;
+  bool ended = false;
+  while (!ended && Clock::now() < deadline) {
+    notes = read_notes(plan_);
+    if (notes.size() == plan_.tasks) break;
+    pollfd link{link_, POLLIN, 0};
+    ended = poll(&link, 1, kNotesPauseMs) > 0;
+  }
+  if (ended) notes = read_notes(plan_);
+  placement_ = audit_placement(plan_, notes, ended ? kEndedAuditLimit : kAuditLimit);
+  placement_known_ = placement_.whole();
+  if (placement == Placement::kStrict) leave_verdict(plan_, placement_);
   const std::string text = placement_text(plan_, placement_, 6).substr(0, PIPE_BUF);
   pollfd errors{kStepErrorFd, POLLOUT, 0};
   if (step_errors_open_ && !text.empty() && poll(&errors, 1, 0) > 0 &&
@@ -141,7 +152,10 @@ bool Collector::audit_tasks(bool in_time) {
     report("placement: cannot tell the step: %m");
   }
   close_step_errors();
-  return true;
+  // A line, whatever was found: users can make many findings.
+  const uint32_t high = placement_.count(Severity::kHigh);
+  if (!placement_.fault.empty()) report("placement: %s", placement_.fault.c_str());
+  if (high != 0) report("placement: %u of high severity: %s", high, placement_.rules(200).c_str());
 }
 
 bool Collector::all_ended() const {
@@ -158,7 +172,6 @@ void Collector::release_stepd() {
 
 void Collector::node_ended(uint32_t failed_tasks) {
   if (ended_) return;
-  if (placement_pending_) audit_tasks(false);  // a step of a moment: its tasks have told by now
   ended_ = true;
   failed_tasks_ = failed_tasks;
   const NodeSums sums = sum_node(true);
@@ -291,6 +304,7 @@ void Collector::settle_final(seconds patience) {
 }
 
 void Collector::follow() {
+  audit_tasks();
   if (is_first()) {
     plan_.run = accounting::restart_count(plan_.job).value_or(plan_.restart);
     if (plan_.run != plan_.restart) store_plan(plan_);
@@ -307,15 +321,6 @@ void Collector::follow() {
   if (plan_.site.update_seconds != 0) {
     next_update = Clock::now() + (is_first() ? period : period / 2) + jitter(1000);
   }
-  auto next_audit = never;
-  const auto audit_deadline = Clock::now() + kNotesWait;
-  placement_pending_ = wanted_placement(plan_.site, plan_.user) != Placement::kOff &&
-                       !plan_.batch && !plan_.folder.empty() && plan_.tasks != 0;
-  if (placement_pending_) {
-    next_audit = Clock::now();
-  } else {
-    close_step_errors();
-  }
   auto next_check = never;
   auto check_pause = seconds(1);
   auto give_up_sending = never;
@@ -325,14 +330,10 @@ void Collector::follow() {
     if (listener_.is_open()) {
       for (int fd : listener_.descriptors()) waited.push_back({fd, POLLIN, 0});
     }
-    auto wake = std::min({next_update, next_check, placement_pending_ ? next_audit : never,
-                          Clock::now() + seconds(3600)});
+    auto wake = std::min({next_update, next_check, Clock::now() + seconds(3600)});
     auto left = std::chrono::ceil<milliseconds>(wake - Clock::now()).count();
     poll(waited.data(), waited.size(), static_cast<int>(std::max<int64_t>(left, 0)));
 
-    if (const auto now = Clock::now(); placement_pending_ && now >= next_audit) {
-      next_audit = audit_tasks(now < audit_deadline) ? never : now + kNotesPause;
-    }
     bool was_ended = ended_;
     if (link_ >= 0) read_link();
     if (listener_.is_open()) {

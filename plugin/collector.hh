@@ -39,7 +39,7 @@ class Collector {
   NodeSums sum_node(bool last);
   void read_peaks();
   void read_link();
-  bool audit_tasks(bool in_time);
+  void audit_tasks();
   void close_step_errors();
   void node_ended(uint32_t failed_tasks);
   void take_node(const NodeSums& sums, const CollectiveSpreads& spreads);
@@ -64,7 +64,6 @@ class Collector {
   uint32_t failed_tasks_ = 0;
   PlacementAudit placement_;
   bool placement_known_ = false;
-  bool placement_pending_ = false;
   bool step_errors_open_;
   uint64_t sequence_;  // of our messages; who takes over goes on counting above the one before
   std::map<uint32_t, NodeSums> nodes_;

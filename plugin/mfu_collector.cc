@@ -3,6 +3,7 @@
 //   mfu-collector --step                      started by slurmstepd, which holds the other end of
 //                                             descriptor 3 (collector_link.hh)
 //   mfu-collector --takeover SPOOL NODE JOB   started by the job epilog for what others left
+#include <fcntl.h>
 #include <signal.h>
 #include <slurm/slurm.h>
 #include <sys/socket.h>
@@ -26,6 +27,8 @@ namespace {
 
 int follow_step() {
   leave_step_cgroup();
+  // slurmstepd waits for the ends of both: no child of ours may hold them.
+  for (const int fd : {kCollectorFd, kStepErrorFd}) fcntl(fd, F_SETFD, FD_CLOEXEC);
   char text[16384];
   ssize_t size = recv(kCollectorFd, text, sizeof(text), 0);
   if (size <= 0) return 1;

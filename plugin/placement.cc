@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 
 #include "plugin/spool.hh"
 #include "topology/child_output.hh"
@@ -21,7 +22,6 @@ namespace {
 
 constexpr size_t kMostNote = 4096;
 constexpr size_t kMostVerdict = 64 << 10;
-constexpr std::chrono::milliseconds kAuditLimit{2000};
 constexpr size_t kMostFindingsText = 1 << 20;
 constexpr uint32_t kMostTasks = 4096;
 constexpr char kRequestName[] = "placement.request";
@@ -33,12 +33,14 @@ std::string note_name(uint32_t local_rank) {
   return "placement." + std::to_string(local_rank);
 }
 
-bool write_file(const std::string& path, std::string_view text, mode_t mode) {
+bool write_file(const std::string& path, std::string_view text, mode_t mode,
+                std::optional<gid_t> group = std::nullopt) {
   const std::string fresh = path + ".new";
   const int file = open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
   if (file < 0) return false;
   // Whatever the umask: a collector's keeps everybody out.
   const bool written = fchmod(file, mode) == 0 &&
+                       (!group || fchown(file, static_cast<uid_t>(-1), *group) == 0) &&
                        write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   close(file);
   if (written && rename(fresh.c_str(), path.c_str()) == 0) return true;
@@ -118,7 +120,7 @@ std::string request_text(const StepPlan& plan, const std::vector<TaskNote>& note
   add("node", plan.node);
   add("nodes", std::to_string(plan.nodes));
   add("allocated", plan.allocated);
-  add("confined", plan.confined ? "1" : "0");
+  add("confined", !plan.confined ? "?" : *plan.confined ? "1" : "0");
   add("map", plan.site.node_map);
   add("cache", plan.site.spool + "/" + plan.node + "/node-map.xml");
   if (plan.node_id == 0 && plan.nodes > 1 && !plan.site.fabric.empty()) {
@@ -132,6 +134,28 @@ std::string request_text(const StepPlan& plan, const std::vector<TaskNote>& note
     for (const auto& [name, value] : note.environment) add("env", name + "=" + value);
   }
   return text;
+}
+
+// The value of a setting in one of Slurm's files, in lower case; of several the last one. Several
+// settings may stand on a line.
+std::optional<std::string> setting_of(const std::string& path, std::string_view key) {
+  std::ifstream file(path);
+  std::optional<std::string> value;
+  for (std::string line; std::getline(file, line);) {
+    std::string flat;
+    for (const char byte : line.substr(0, line.find('#'))) {
+      flat += static_cast<char>(std::tolower(static_cast<unsigned char>(byte)));
+    }
+    // "Key = value" and "Key=value".
+    for (size_t at; (at = flat.find(" =")) != flat.npos;) flat.erase(at, 1);
+    for (size_t at; (at = flat.find("= ")) != flat.npos;) flat.erase(at + 1, 1);
+    std::istringstream words(flat);
+    for (std::string word; words >> word;) {
+      const size_t equals = word.find('=');
+      if (equals != word.npos && word.substr(0, equals) == key) value = word.substr(equals + 1);
+    }
+  }
+  return value;
 }
 
 std::optional<Severity> severity_from_name(std::string_view name) {
@@ -213,14 +237,20 @@ std::string PlacementAudit::rules(size_t most) const {
   return text;
 }
 
-PlacementAudit audit_placement(const StepPlan& plan, const std::vector<TaskNote>& notes) {
+PlacementAudit audit_placement(const StepPlan& plan, const std::vector<TaskNote>& notes,
+                               std::chrono::milliseconds limit) {
   PlacementAudit audit;
+  if (notes.size() != plan.tasks) {
+    audit.fault = std::to_string(notes.size()) + " of " + std::to_string(plan.tasks) +
+                  " tasks have told their place";
+    return audit;
+  }
   const std::string path = plan.folder + "/" + kRequestName;
   if (!write_file(path, request_text(plan, notes), 0600)) {
     audit.fault = "cannot write " + path;
     return audit;
   }
-  const auto output = child_output({plan.site.topo, "step", path}, kAuditLimit, kMostFindingsText);
+  const auto output = child_output({plan.site.topo, "step", path}, limit, kMostFindingsText);
   unlink(path.c_str());
   if (!output) {
     audit.fault = output.error();
@@ -274,7 +304,12 @@ void leave_verdict(const StepPlan& plan, const PlacementAudit& audit) {
   const bool refused = refuses(audit);
   std::string text = refused ? kRefused : kAccepted;
   text += placement_text(plan, audit, 6);
-  if (text.size() <= kMostVerdict) write_file(plan.folder + "/" + kVerdictName, text, 0644);
+  if (text.size() <= kMostVerdict)
+    write_file(plan.folder + "/" + kVerdictName, text, 0640, plan.gid);
+}
+
+void remove_verdict(const StepPlan& plan) {
+  unlink((plan.folder + "/" + kVerdictName).c_str());
 }
 
 std::optional<Verdict> read_verdict(const StepPlan& plan) {
@@ -287,31 +322,22 @@ std::optional<Verdict> read_verdict(const StepPlan& plan) {
   return verdict;
 }
 
-bool devices_are_confined() {
-  const char* conf = std::getenv("SLURM_CONF");
+std::optional<bool> devices_are_confined() {
   std::vector<std::string> folders = {"/etc/slurm", "/run/slurm/conf"};
-  if (conf != nullptr) {
+  if (const char* conf = std::getenv("SLURM_CONF")) {
     const std::string path = conf;
-    folders.insert(folders.begin(), path.substr(0, path.rfind('/')));
+    folders = {path.substr(0, path.rfind('/'))};
   }
   for (const std::string& folder : folders) {
-    std::ifstream file(folder + "/cgroup.conf");
-    if (!file) continue;
-    for (std::string line; std::getline(file, line);) {
-      std::string flat;
-      for (const char byte : line.substr(0, line.find('#'))) {
-        if (byte != ' ' && byte != '\t') {
-          flat += static_cast<char>(std::tolower(static_cast<unsigned char>(byte)));
-        }
-      }
-      // Several settings may stand on a line; Slurm takes any of these words.
-      for (const char* yes : {"yes", "true", "up", "1"}) {
-        if (flat.find(std::string("constraindevices=") + yes) != flat.npos) return true;
-      }
-    }
-    return false;
+    const auto plugins = setting_of(folder + "/slurm.conf", "taskplugin");
+    if (!plugins) continue;
+    if (plugins->find("cgroup") == plugins->npos) return false;
+    const auto word = setting_of(folder + "/cgroup.conf", "constraindevices");
+    if (!word) return std::ifstream(folder + "/cgroup.conf") ? std::optional(false) : std::nullopt;
+    // Slurm takes any of these words.
+    return *word == "yes" || *word == "true" || *word == "up" || *word == "1";
   }
-  return false;
+  return std::nullopt;
 }
 
 }  // namespace mfu

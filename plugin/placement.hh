@@ -7,6 +7,7 @@
 #ifndef MFU_PLUGIN_PLACEMENT_HH_
 #define MFU_PLUGIN_PLACEMENT_HH_
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -46,8 +47,10 @@ struct PlacementAudit {
   // findings of low severity none.
   std::string rules(size_t most) const;
 };
-// Runs the site's mfu-topo, for two seconds at most. With the fabric on the step's first node.
-PlacementAudit audit_placement(const StepPlan& plan, const std::vector<TaskNote>& notes);
+// Runs the site's mfu-topo, for so long at most. With the fabric on the step's first node. Where a
+// task has left no note nothing is judged: which GPU is whose follows from all of them.
+PlacementAudit audit_placement(const StepPlan& plan, const std::vector<TaskNote>& notes,
+                               std::chrono::milliseconds limit);
 
 // For people: a headline, then a line or two for each finding that is no information, at most
 // `most_findings`.
@@ -55,18 +58,20 @@ std::string placement_text(const StepPlan& plan, const PlacementAudit& audit, si
 
 // Whether strict refuses: a finding of high severity, or a binding that an option of srun mends.
 bool refuses(const PlacementAudit& audit);
-// For tasks that wait.
+// For tasks that wait; the job's group may read it.
 void leave_verdict(const StepPlan& plan, const PlacementAudit& audit);
 struct Verdict {
   bool refused = false;
   std::string text;  // placement_text
 };
+// An earlier step's of the same folder.
+void remove_verdict(const StepPlan& plan);
 // Nothing: there is none (yet).
 std::optional<Verdict> read_verdict(const StepPlan& plan);
 
 // Whether tasks can open the step's GPUs only: ConstrainDevices=yes in the cgroup.conf beside
-// slurm.conf.
-bool devices_are_confined();
+// slurm.conf, and task/cgroup in that. Nothing where these do not say.
+std::optional<bool> devices_are_confined();
 
 }  // namespace mfu
 

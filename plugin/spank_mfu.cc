@@ -223,9 +223,11 @@ void before_tasks(spank_t spank) {
   plan.confined = devices_are_confined();
   gid_t gid = 0;
   spank_get_item(spank, S_JOB_GID, &gid);
+  plan.gid = gid;
   if (access(plan.site.profiler.c_str(), R_OK) != 0) plan.no_records = "not-loaded";
   if (injection_slot_taken(spank)) plan.no_records = "slot-taken";
   if (auto created = create_spool(plan, gid); created) {
+    remove_verdict(plan);
     store_plan(plan);
   } else {
     slurm_info("mfu: %s: %s: this step is not profiled", plan.folder.c_str(),
@@ -241,7 +243,8 @@ void before_tasks(spank_t spank) {
   }
 }
 
-void tell_place(spank_t spank, const StepPlan& plan) {
+// False: nobody will hear of it.
+bool tell_place(spank_t spank, const StepPlan& plan) {
   TaskNote note;
   spank_get_item(spank, S_TASK_GLOBAL_ID, &note.rank);
   int local_rank = 0;
@@ -250,7 +253,7 @@ void tell_place(spank_t spank, const StepPlan& plan) {
   for (const char* name : kNotedVariables) {
     if (auto value = step_variable(spank, name)) note.environment[name] = *value;
   }
-  leave_note(plan, note);
+  return leave_note(plan, note);
 }
 
 // A plugin that plugstack.conf has as optional cannot refuse a task by its hook's result: the task
@@ -262,8 +265,9 @@ void wait_for_verdict(spank_t spank, const StepPlan& plan) {
       int local_rank = 0;
       spank_get_item(spank, S_TASK_ID, &local_rank);
       if (local_rank == 0) {
-        std::fprintf(stderr, "%sslurm-mfu: --%s=strict: no task starts on %s\n",
-                     verdict->text.c_str(), kPlacementOption, plan.node.c_str());
+        std::fprintf(stderr, "%sslurm-mfu: --%s=strict: no task starts on %s%s\n",
+                     verdict->text.c_str(), kPlacementOption, plan.node.c_str(),
+                     plan.nodes > 1 ? "; --kill-on-bad-exit=1 ends those of other nodes" : "");
       }
       _exit(kRefusedStatus);
     }
@@ -282,8 +286,10 @@ void in_task(spank_t spank) {
     return;
   }
   const Placement placement = wanted_placement(*self.site, self.user);
-  if (placement != Placement::kOff && !self.plan->batch) tell_place(spank, *self.plan);
-  if (placement == Placement::kStrict && !self.plan->batch) wait_for_verdict(spank, *self.plan);
+  if (placement != Placement::kOff && !self.plan->batch && tell_place(spank, *self.plan) &&
+      placement == Placement::kStrict) {
+    wait_for_verdict(spank, *self.plan);
+  }
   if (!injection_slot_taken(spank)) {
     inject(spank, *self.plan);
   }

@@ -56,6 +56,7 @@ void visit(Plan& plan, Text&& text, Number&& number) {
   text("folder", plan.folder);
   text("allocated", plan.allocated);
   number("confined", plan.confined);
+  number("gid", plan.gid);
   text("no_records", plan.no_records);
   number("field", plan.site.field);
   number("update", plan.site.update_seconds);

@@ -4,6 +4,7 @@
 #define MFU_PLUGIN_STEP_PLAN_HH_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -33,7 +34,9 @@ struct StepPlan {
   std::string node_list;    // the step's nodes as a hostlist; the first collects
   std::string folder;       // the step's folder in the spool; empty: none
   std::string allocated;    // its GPUs' numbers as Slurm writes them, e.g. "0-1,3"; root's word
-  bool confined = false;    // its tasks can open these GPUs only, and count them from 0
+  // Its tasks can open these GPUs only, and count them from 0; nothing: unknown.
+  std::optional<bool> confined;
+  uint32_t gid = 0;
   std::string no_records;  // why no record can come ("spool:enospc", "slot-taken"); empty: they can
   SiteOptions site;
   UserOptions user;

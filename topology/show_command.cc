@@ -1,5 +1,8 @@
 #include "topology/show_command.hh"
 
+#include <signal.h>
+#include <sys/prctl.h>
+
 #include <iostream>
 
 #include "topology/command_line.hh"
@@ -77,6 +80,7 @@ int show(const Given& given) {
   if (fabric || !given.node.empty() || given.json || !given.svg.empty()) {
     throw WrongUsage{"--xml is of this node, and alone"};
   }
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // whoever runs us for it may be killed while a driver hangs
   std::cout << value_or_fail(discover_node_xml());
   return 0;
 }

@@ -1,5 +1,7 @@
 #include "topology/step_command.hh"
 
+#include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +17,7 @@
 #include "topology/node_file.hh"
 #include "topology/node_source.hh"
 #include "topology/slurm_nodes.hh"
+#include "topology/step_gpus.hh"
 #include "topology/visible_gpus.hh"
 
 namespace mfu {
@@ -59,8 +62,8 @@ bool add_line(std::string_view key, std::string_view value, StepRequest* request
   }
   if (key == "nodes") return parse_number(value, &request->nodes);
   if (key == "confined") {
-    request->confined = value == "1";
-    return value == "0" || value == "1";
+    if (value != "?") request->confined = value == "1";
+    return value == "0" || value == "1" || value == "?";
   }
   if (key == "task") {
     TaskPlacement placement;
@@ -104,7 +107,12 @@ StepPlacement placement_of(const StepRequest& request, const NodeMap& map) {
     const bool pci = order != task.placement.environment.end() && order->second == "PCI_BUS_ID";
     const auto devices = task.has_devices ? std::optional<std::string_view>(task.devices)
                                           : std::optional<std::string_view>();
-    step.tasks.back().gpus = visible_gpus(map, devices, request.allocated, request.confined, pci);
+    const auto gpus = [&](bool confined) {
+      return visible_gpus(map, devices, request.allocated, confined, pci);
+    };
+    // Unknown is no harm where both come to the same.
+    const bool known = request.confined || gpus(false) == gpus(true);
+    if (known) step.tasks.back().gpus = gpus(request.confined.value_or(false));
   }
   return step;
 }
@@ -161,8 +169,13 @@ tl::expected<std::vector<Finding>, std::string> audit_step(const StepRequest& re
   if (!map) return tl::make_unexpected(map.error());
   const StepPlacement step = placement_of(request, *map);
   std::vector<Finding> findings = audit_node(*map, step);
-  const auto unknown = std::count_if(step.tasks.begin(), step.tasks.end(),
-                                     [](const TaskPlacement& task) { return task.gpus.empty(); });
+  size_t unknown = 0;
+  for (size_t i = 0; i < step.tasks.size(); ++i) {
+    const std::string& devices = request.tasks[i].devices;
+    const auto named = static_cast<size_t>(std::count(devices.begin(), devices.end(), ',')) + 1;
+    const size_t least = request.tasks[i].has_devices ? named : 1;
+    if (seen_gpus(*map, step.tasks[i]).size() < least) ++unknown;
+  }
   if (unknown != 0) {
     findings.push_back({kGpusUnknown, Severity::kInformation, request.node,
                         "the GPUs of " + std::to_string(unknown) + " of " +
@@ -198,6 +211,8 @@ std::string write_step_findings(const std::vector<Finding>& findings) {
 }
 
 int run_step(int argc, char** argv) {
+  // Killed with the collector, or by its limit: a discovery of ours must not outlive us.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (argc != 2) {
     std::fputs("usage: mfu-topo step REQUEST\nRun by mfu-collector; see mfu-topo(1).\n", stderr);
     return 2;

@@ -3,6 +3,7 @@
 #ifndef MFU_TOPOLOGY_STEP_COMMAND_HH_
 #define MFU_TOPOLOGY_STEP_COMMAND_HH_
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -16,6 +17,7 @@ namespace mfu {
 // What is to be audited. A text of lines "key=value":
 //   node=n1           the node's name         nodes=2        nodes of the step
 //   allocated=0-1     its GPUs, as Slurm numbers them         confined=1   they alone can be opened
+//                                                            (0: all can; ?: unknown)
 //   map=FILE          its topology, hwloc's or NCCL's XML; otherwise it is discovered, and kept in
 //   cache=FILE        of a folder that only root writes to
 //   fabric=FILE       the fabric's snapshot: the step's place in it is audited as well, of
@@ -31,7 +33,7 @@ struct StepRequest {
   };
   std::string node, hosts, allocated, map, cache, fabric, names;
   uint32_t nodes = 0;
-  bool confined = false;
+  std::optional<bool> confined;
   std::vector<Task> tasks;
 };
 

@@ -18,7 +18,8 @@ std::vector<int> cuda_order(const NodeMap& map, std::vector<int> gpus, bool pci_
   return gpus;
 }
 
-// GPUs with a driver's number among those of the list; all by PCI order where nobody knows numbers.
+// GPUs whose place in PCI order is among those of the list. Slurm numbers them as gres.conf lists
+// them: where the driver's numbers are in another order than the bus, both may be meant.
 std::vector<int> allocated_gpus(const NodeMap& map, std::string_view allocated) {
   const auto numbers = CpuSet::from_list(allocated);
   std::vector<int> order;
@@ -28,8 +29,8 @@ std::vector<int> allocated_gpus(const NodeMap& map, std::string_view allocated) 
   std::vector<int> chosen;
   for (size_t place = 0; place < order.size(); ++place) {
     const int minor = map.gpus[static_cast<size_t>(order[place])].minor;
-    const auto number = minor >= 0 ? static_cast<uint32_t>(minor) : static_cast<uint32_t>(place);
-    if (numbers->has(number)) chosen.push_back(order[place]);
+    if (minor >= 0 && static_cast<size_t>(minor) != place) return {};
+    if (numbers->has(static_cast<uint32_t>(place))) chosen.push_back(order[place]);
   }
   return chosen;
 }

@@ -14,7 +14,7 @@ namespace mfu {
 // Bus ids (or "MIG-..." as they are) in the order of CUDA's device numbers, for
 // TaskPlacement::gpus. `devices` is CUDA_VISIBLE_DEVICES, as CUDA reads it: numbers, beginnings of
 // UUIDs, and nothing behind the first one that is wrong; nullopt: not set, all. `allocated` is
-// SLURM_STEP_GPUS or SLURM_JOB_GPUS: the numbers of /dev/nvidiaN; empty: unknown, all. `confined`
+// SLURM_STEP_GPUS or SLURM_JOB_GPUS: numbers in PCI order; empty: unknown, all. `confined`
 // says that the task can open those only (ConstrainDevices=yes in cgroup.conf): CUDA then counts
 // from 0 among them. GPUs of one model are in PCI order; of several models CUDA's order is unknown,
 // and so is the answer, unless `pci_order` (CUDA_DEVICE_ORDER=PCI_BUS_ID) or the UUIDs say it.

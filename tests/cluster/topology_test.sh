@@ -102,6 +102,25 @@ is "$(nodes_of 2 --switches=1 --exclude=n1)" 'n2 n4' 'another one below the othe
 like "$(nodes_of 2)" "$rack" 'any job is, if it can'
 is "$(nodes_of 3 | wc -w)" 3 'a larger job gets both'
 
+# --- the audit of a job, while it runs (squeue) and later (sacct)
+
+code() { "$@" >"$work/out" 2>"$errors"; echo $?; }
+audit() { code "$topo" audit --fabric "$work/one" --names "$work/names" "$@"; }
+running=$(submit -N2 -w n1,n4 --wrap 'sleep 60')
+ok 'a job runs across the leaves' wait_until 20 job_state_is "$running" RUNNING
+is "$(audit --job "$running")" 2 'a running job is audited'
+diagnose "$(cat "$work/out" "$errors")"
+like "$(cat "$work/out")" 'job-leaves' 'it is on more leaves than two nodes need'
+like "$(cat "$work/out")" 'rail-missing' 'and a node of it lacks a rail'
+scancel "$running"
+wait_job "$running"
+is "$(audit --job "$running")" 2 'it is audited when it has ended'
+like "$(cat "$work/out")" 'job-leaves' 'with the same finding'
+near=$(submit -N2 -w n1,n3 --wrap true)
+wait_job "$near"
+is "$(audit --job "$near") $(cat "$work/out" | grep -c job-leaves)" '0 0' 'a job below one leaf has no finding'
+is "$(audit --job 999999)" 3 'a job that is not there is trouble'
+
 # --- two fabrics that no link joins
 
 ok 'slurmctld starts with a forest' generate two
@@ -117,7 +136,6 @@ is "$(nodes_of 3 | wc -w)" 3 'with --root the job runs across'
 
 # --- diff against the file in use
 
-code() { "$@" >"$work/out" 2>"$errors"; echo $?; }
 is "$(code "$topo" diff "$conf" --fabric "$work/two" --names "$work/names" --nodes 'n[1-4]' --root) $(cat "$work/out")" '0 ' 'the file in use is as the fabric'
 is "$(code "$topo" diff "$conf" --fabric "$work/two" --names "$work/names" --nodes 'n[1-4]') $(cat "$work/out")" \
     '1 - switch root above 4 nodes n[1-4]' 'a difference is told, and is exit status 1'

@@ -47,6 +47,8 @@ Finding finding(const std::string& rule, Severity severity) {
   return {rule, severity, "n1 place", "evidence of " + rule, "mend " + rule};
 }
 
+constexpr std::chrono::milliseconds kLimit{1000};
+
 class Placed : public testing::Test {
  protected:
   void SetUp() override {
@@ -59,6 +61,8 @@ class Placed : public testing::Test {
     plan_.started_ns = 1;
     plan_.node = "n1";
     plan_.allocated = "0-1";
+    plan_.confined = false;
+    plan_.gid = kNobody;
     plan_.site.spool = file("spool");
     plan_.site.topo = file("topo");
     plan_.folder = step_folder(plan_);
@@ -90,7 +94,8 @@ class Placed : public testing::Test {
   PlacementAudit audited_by(const std::string& script, const std::vector<TaskNote>& notes = {}) {
     put(plan_.site.topo, "#!/bin/sh\n" + script + "\n");
     chmod(plan_.site.topo.c_str(), 0755);
-    PlacementAudit audit = audit_placement(plan_, notes);
+    plan_.tasks = static_cast<uint32_t>(notes.size());
+    PlacementAudit audit = audit_placement(plan_, notes, kLimit);
     EXPECT_FALSE(fs::exists(plan_.folder + "/placement.request"));
     return audit;
   }
@@ -272,6 +277,24 @@ TEST_F(Placed, BytesThatTerminalsObeyDoNotPass) {
   }
 }
 
+// Which GPU is whose follows from all the tasks of a node.
+TEST_F(Placed, NothingIsJudgedWhereATaskIsMissing) {
+  plan_.site.topo = file("touched");
+  put(plan_.site.topo, "#!/bin/sh\ntouch " + file("ran") + "\n");
+  chmod(plan_.site.topo.c_str(), 0755);
+  const PlacementAudit audit = audit_placement(plan_, {{4, 0, "0-3", {}}}, kLimit);
+  EXPECT_EQ(audit.fault, "1 of 2 tasks have told their place");
+  EXPECT_FALSE(audit.whole());
+  EXPECT_FALSE(fs::exists(file("ran")));
+}
+
+TEST_F(Placed, AVerdictOfAnEarlierStepIsRemoved) {
+  leave_verdict(plan_, {{finding("nic-down", Severity::kHigh)}, ""});
+  ASSERT_TRUE(read_verdict(plan_));
+  remove_verdict(plan_);
+  EXPECT_FALSE(read_verdict(plan_));
+}
+
 TEST_F(Placed, AnAuditThatFailsSaysSo) {
   PlacementAudit audit = audited_by("printf 'high\\tnic-down\\tp\\te\\tr\\n'; exit 3");
   EXPECT_EQ(audit.fault, plan_.site.topo + ": ended with exit code 3");
@@ -282,12 +305,12 @@ TEST_F(Placed, AnAuditThatFailsSaysSo) {
   EXPECT_EQ(audit.fault, plan_.site.topo + ": prints more than 1048576 bytes");
   const auto before = std::chrono::steady_clock::now();
   audit = audited_by("sleep 60");
-  EXPECT_EQ(audit.fault, plan_.site.topo + ": not done after 2000 ms");
+  EXPECT_EQ(audit.fault, plan_.site.topo + ": not done after 1000 ms");
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(30));
   fs::remove(plan_.site.topo);
-  EXPECT_NE(audit_placement(plan_, {}).fault, "");
+  EXPECT_NE(audit_placement(plan_, {}, kLimit).fault, "");
   plan_.folder = file("nowhere");
-  EXPECT_EQ(audit_placement(plan_, {}).fault,
+  EXPECT_EQ(audit_placement(plan_, {}, kLimit).fault,
             "cannot write " + file("nowhere") + "/placement.request");
 }
 
@@ -408,9 +431,12 @@ TEST_F(Placed, DevicesAreConfinedWhereSlurmSaysSo) {
   const char* const old = std::getenv("SLURM_CONF");
   const std::string before = old == nullptr ? "" : old;
   setenv("SLURM_CONF", file("slurm.conf").c_str(), 1);
+  put(file("slurm.conf"), "ClusterName=c\nTaskPlugin = task/affinity,task/cgroup\n");
+  EXPECT_EQ(devices_are_confined(), std::nullopt);  // no cgroup.conf
   const auto confined = [&](const std::string& conf) {
     put(file("cgroup.conf"), conf);
-    return devices_are_confined();
+    EXPECT_NE(devices_are_confined(), std::nullopt);
+    return devices_are_confined().value_or(false);
   };
   EXPECT_TRUE(confined("ConstrainDevices=yes\n"));
   EXPECT_TRUE(confined("# of ours\nConstrainCores=yes\n  constraindevices = YES  # all\n"));
@@ -421,6 +447,12 @@ TEST_F(Placed, DevicesAreConfinedWhereSlurmSaysSo) {
   EXPECT_FALSE(confined("#ConstrainDevices=yes\n"));
   EXPECT_FALSE(confined("ConstrainCores=yes\n"));
   EXPECT_FALSE(confined("ConstrainDevices=\xff\n"));
+  // Without task/cgroup nobody confines anything.
+  put(file("cgroup.conf"), "ConstrainDevices=yes\n");
+  put(file("slurm.conf"), "TaskPlugin=task/affinity\n");
+  EXPECT_EQ(devices_are_confined(), false);
+  put(file("slurm.conf"), "Include others.conf\n");
+  EXPECT_EQ(devices_are_confined(), std::nullopt);
   if (old == nullptr) {
     unsetenv("SLURM_CONF");
   } else {

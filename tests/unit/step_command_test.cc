@@ -24,7 +24,7 @@ TEST(StepRequest, AllKeys) {
   EXPECT_EQ(request->node, "n1");
   EXPECT_EQ(request->nodes, 2u);
   EXPECT_EQ(request->allocated, "0-1,3");
-  EXPECT_TRUE(request->confined);
+  EXPECT_EQ(request->confined, true);
   EXPECT_EQ(request->map, "/m.xml");
   EXPECT_EQ(request->cache, "/c.xml");
   EXPECT_EQ(request->fabric, "/f");

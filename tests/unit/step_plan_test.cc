@@ -176,7 +176,7 @@ TEST(StepPlan, NumbersOutOfRangeNameTheirLine) {
   EXPECT_FALSE(parse_plan(with("estimate", "2")));
   EXPECT_FALSE(parse_plan(with("count", "2")));
   EXPECT_FALSE(parse_plan(with("user_count", "3")));
-  EXPECT_FALSE(parse_plan(with("confined", "2")));
+  EXPECT_FALSE(parse_plan(with("confined", "3")));
   EXPECT_FALSE(parse_plan(with("placement", std::to_string(kPlacements))));
   EXPECT_FALSE(parse_plan(with("placement", "256")));
   EXPECT_FALSE(parse_plan(with("user_placement", std::to_string(kPlacements + 1))));

@@ -165,6 +165,8 @@ $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(PLUGIN_A) $(PROFILER_A)
 GTEST_PCH := $(B)/obj/tests/unit/precompiled.hh.gch
 UNIT_FLAGS := -Wno-shadow -O0 -g1
 $(B)/obj/tests/unit/%.o: override CXXFLAGS += $(UNIT_FLAGS) -include $(GTEST_PCH:.gch=)
+# Those that compute for long. (The compiler does not take the precompiled header for them.)
+$(patsubst %,$(B)/obj/tests/unit/%.o,hta_difference_test model_inference_test): private UNIT_FLAGS := -Wno-shadow -O2 -g1
 $(UNIT:$(B)/%=$(B)/obj/%.o): $(GTEST_PCH)
 $(GTEST_PCH): override CXXFLAGS += $(UNIT_FLAGS)
 $(GTEST_PCH): tests/unit/precompiled.hh config.mk

@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -16,6 +15,7 @@
 #include "topology/node_discovery.hh"
 #include "topology/node_file.hh"
 #include "topology/node_source.hh"
+#include "topology/program_output.hh"
 #include "topology/slurm_nodes.hh"
 #include "topology/step_gpus.hh"
 #include "topology/visible_gpus.hh"
@@ -138,13 +138,6 @@ tl::expected<std::vector<Finding>, std::string> audit_fabric_place(const StepReq
   return audit_job(roles, spans.span(hosts), hosts, audit_fabric(snapshot->fabric, roles));
 }
 
-std::string own_path(const char* fallback) {
-  char path[4096];
-  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
-  if (size <= 0 || static_cast<size_t>(size) == sizeof(path)) return fallback;
-  return {path, static_cast<size_t>(size)};
-}
-
 }  // namespace
 
 tl::expected<StepRequest, std::string> parse_step_request(std::string_view text) {
@@ -217,11 +210,10 @@ int run_step(int argc, char** argv) {
     std::fputs("usage: mfu-topo step REQUEST\nRun by mfu-collector; see mfu-topo(1).\n", stderr);
     return 2;
   }
-  const auto findings = read_node_file(argv[1], kMostRequest)
-                            .and_then(parse_step_request)
-                            .and_then([&](const StepRequest& request) {
-                              return audit_step(request, own_path("mfu-topo"));
-                            });
+  const auto findings =
+      read_node_file(argv[1], kMostRequest)
+          .and_then(parse_step_request)
+          .and_then([&](const StepRequest& request) { return audit_step(request, own_program()); });
   if (!findings) {
     std::fprintf(stderr, "mfu-topo: step: %s\n", findings.error().c_str());
     return 1;

@@ -55,8 +55,9 @@ SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
   $(if $(findstring undefined,$(SAN)),-fsanitize-undefined-trap-on-error -fno-sanitize=vptr)
 CPPFLAGS += -I. -DMFU_VERSION='"$(PACKAGE_VERSION)"'
 CUDA_CPPFLAGS = -isystem $(CUDA)/include -isystem $(CUDA)/extras/CUPTI/include
-# With sanitizers -O2 takes more than twice the time to compile.
-CXXFLAGS ?= $(if $(SAN),-O1 -g1,-O2 -g)
+# Line tables, for backtraces: all of -g takes a third more time to compile. With sanitizers -O2 takes
+# more than twice the time.
+CXXFLAGS ?= $(if $(SAN),-O1,-O2) -g1
 override CXXFLAGS += -std=c++20 -fPIC -fvisibility=hidden $(WARN) $(SANFLAGS) -MMD -MP
 override LDFLAGS += $(SANFLAGS)
 
@@ -70,7 +71,7 @@ INJECTED := activity_buffers attention_flops collection communicator_sums commun
   cupti_session device_activity device_sensors gemm_groups gemm_name gemm_reading got_patch kernel loaded_object model_inference name_search name_table nccl_gate \
   neighbour nvml_gate nvtx_gate peaks process_record profiler record record_clock sensor_sums steps storage_io timeline $(GEMM_COUNTER)
 INJECTED_OBJ := $(INJECTED:%=$(B)/obj/injected/%.o)
-INJECTED_FLAGS := -O2 -g -std=c++20 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti \
+INJECTED_FLAGS := -O2 -g1 -std=c++20 -fPIC -fvisibility=hidden -fno-exceptions -fno-rtti \
   -fno-threadsafe-statics -fno-asynchronous-unwind-tables -fno-stack-protector -U_FORTIFY_SOURCE \
   -U_GLIBCXX_ASSERTIONS -include profiler/glibc_floor.h $(WARN) -MMD -MP
 PROFILER_LIB := $(B)/libmfu_profiler.so

@@ -4,6 +4,7 @@
 #   make install    DESTDIR and configure's directories apply
 #   make bench      speeds, on the screen and in BENCHMARKS.md; judges nothing
 #   make check-sanitizers    unit tests, and the injected library under the fakes, with sanitizers
+#   make check-slurm-versions    demo and tests on a cluster with Slurm 22.05, 24.11 and 26.05 (chroots)
 #   V=1 shows the commands, SAN=address,undefined (or thread) builds with sanitizers in build-SAN/
 
 .DEFAULT_GOAL := all
@@ -18,7 +19,7 @@ say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
 # demo and check must work on a machine that has nothing but the compiler and the CUDA Toolkit: they
 # install what is missing before anything reads config.mk.
 BOOTSTRAP := demo check check-sanitizers packages clean distclean help
-.PHONY: all $(BOOTSTRAP) install run-demo run-check run-check-sanitizers bench floors lint tidy format
+.PHONY: all $(BOOTSTRAP) check-slurm-versions install run-demo run-check run-check-sanitizers bench floors lint tidy format
 
 # All processors, unless -j says otherwise.
 demo check: packages
@@ -27,6 +28,9 @@ demo check: packages
 packages:
 	$(Q)./install-packages
 
+check-slurm-versions:
+	$(Q)tests/slurm-versions
+
 clean:
 	rm -rf build build-*
 
@@ -34,7 +38,7 @@ distclean: clean
 	rm -rf configure config.mk config.log config.status autom4te.cache
 
 help:
-	@sed -n '2,9s/^# //p' Makefile
+	@sed -n '2,10s/^# //p' Makefile
 
 ifneq ($(filter-out $(BOOTSTRAP),$(or $(MAKECMDGOALS),all)),)
 include config.mk

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 
 namespace mfu::accounting {
 namespace {
@@ -21,6 +22,35 @@ std::string slurm_reason(int code) {
   return text_of(slurm_strerror(code));
 }
 
+// Jobs and steps are numbers up to Slurm 24.11 and a structure in 26.05: by what the header says.
+slurm_step_id_t step_id(uint32_t job, uint32_t step) {
+  slurm_step_id_t id{};
+  id.job_id = job;
+  id.step_id = step;
+  id.step_het_comp = NO_VAL;
+  return id;
+}
+
+template <typename Load>
+int load_job_by(Load* load, job_info_msg_t** message, uint32_t job, uint16_t what) {
+  if constexpr (std::is_invocable_v<Load*, job_info_msg_t**, uint32_t, uint16_t>) {
+    return load(message, job, what);
+  } else {
+    return load(message, step_id(job, NO_VAL), what);
+  }
+}
+
+template <typename Load>
+int load_step_by(Load* load, const StepPlan& plan, job_step_info_response_msg_t** message) {
+  if constexpr (std::is_invocable_v<Load*, time_t, uint32_t, uint32_t,
+                                    job_step_info_response_msg_t**, uint16_t>) {
+    return load(0, plan.job, plan.step, message, SHOW_ALL);
+  } else {
+    slurm_step_id_t id = step_id(plan.job, plan.step);
+    return load(&id, message, SHOW_ALL);
+  }
+}
+
 // What a running job's record says.
 struct JobState {
   bool lives = false;
@@ -29,7 +59,7 @@ struct JobState {
 
 tl::expected<JobState, int> load_job(const StepPlan& plan) {
   job_info_msg_t* message = nullptr;
-  if (slurm_load_job(&message, plan.job, SHOW_DETAIL) != SLURM_SUCCESS) {
+  if (load_job_by(slurm_load_job, &message, plan.job, SHOW_DETAIL) != SLURM_SUCCESS) {
     return tl::make_unexpected(errno);
   }
   JobState state;
@@ -144,7 +174,7 @@ tl::expected<std::optional<Row>, std::string> load_row(void* connection, const S
   if (jobs == nullptr) return tl::make_unexpected("slurmdbd: " + slurm_reason(errno));
   auto started = static_cast<time_t>(plan.started_ns / 1'000'000'000);
   std::optional<Row> row;
-  ListIterator it = slurm_list_iterator_create(jobs.get());
+  auto it = slurm_list_iterator_create(jobs.get());
   while (auto* job = static_cast<slurmdb_job_rec_t*>(slurm_list_next(it))) {
     if (job->jobid != plan.job || job->start == 0 || job->start > started) continue;
     if (job->end != 0 && job->end < started) continue;
@@ -223,7 +253,9 @@ Outcome edit_in_database(const StepPlan& plan, const Edit& edit, std::string* wh
 
 std::optional<uint32_t> restart_count(uint32_t job_id) {
   job_info_msg_t* message = nullptr;
-  if (slurm_load_job(&message, job_id, SHOW_ALL) != SLURM_SUCCESS) return std::nullopt;
+  if (load_job_by(slurm_load_job, &message, job_id, SHOW_ALL) != SLURM_SUCCESS) {
+    return std::nullopt;
+  }
   std::optional<uint32_t> count;
   for (uint32_t i = 0; i < message->record_count; ++i) {
     const slurm_job_info_t& job = message->job_array[i];
@@ -239,7 +271,7 @@ bool step_runs(const StepPlan& plan) {
     return state ? state->lives : !over(state.error());
   }
   job_step_info_response_msg_t* steps = nullptr;
-  if (slurm_get_job_steps(0, plan.job, plan.step, &steps, SHOW_ALL) != SLURM_SUCCESS) {
+  if (load_step_by(slurm_get_job_steps, plan, &steps) != SLURM_SUCCESS) {
     return !over(errno);
   }
   bool found = steps->job_step_count != 0;
@@ -248,7 +280,7 @@ bool step_runs(const StepPlan& plan) {
 }
 
 std::string first_node(const std::string& node_list) {
-  hostlist_t list = slurm_hostlist_create(node_list.c_str());
+  auto list = slurm_hostlist_create(node_list.c_str());
   if (list == nullptr) return "";
   char* first = slurm_hostlist_shift(list);
   std::string name = text_of(first);

@@ -22,6 +22,11 @@ check_machine() {
     done
 }
 
+# slurm_is 23.11: the installed Slurm is that or later.
+slurm_is() {
+    [[ $(printf '%s\n' "$1" "$(slurmctld -V | cut -d' ' -f2)" | sort -V | head -n1) == "$1" ]]
+}
+
 # The longest socket is slurmstepd's, DIR/spool/n1/n1_JOB.STEP with two 32 bit numbers; sun_path takes 107 bytes.
 check_folder() {
     local longest=$dir/spool/n1/n1_4294967295.4294967295 parent=$dir
@@ -36,7 +41,7 @@ check_folder() {
 
 write_configuration() {
     local user
-    mkdir "$dir"/{etc,log,run,state,spool,dev,home,munge}
+    mkdir "$dir"/{etc,log,run,state,spool,dev,home,munge} "${nodes[@]/#/$dir/spool/}"
     chown munge: "$dir/munge"
     chown slurm: "$dir/state"
     chmod 755 "$dir"/{etc,log,run,spool,dev,home,munge}
@@ -121,7 +126,12 @@ write_gres_conf() {
     local gpu
     for gpu in 0 1 2 3; do ln -s /dev/null "$dir/dev/gpu$gpu"; done
     printf 'AutoDetect=off\nNodeName=n[1-4] Name=gpu File=%s/dev/gpu[0-3]\n' "$dir" >"$dir/etc/gres.conf"
-    echo 'CgroupAutomount=no' >"$dir/etc/cgroup.conf"
+    # slurmd of Slurm 23.11 and later needs cgroups or this word, which earlier ones do not know.
+    if slurm_is 23.11; then
+        echo 'CgroupPlugin=disabled' >"$dir/etc/cgroup.conf"
+    else
+        echo 'CgroupAutomount=no' >"$dir/etc/cgroup.conf"
+    fi
 }
 
 write_slurm_conf() {

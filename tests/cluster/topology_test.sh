@@ -129,7 +129,7 @@ SwitchName=R2-LEAF Nodes=n[2,4]' 'a forest: nothing above the two'
 like "$(cat "$errors")" '2 switches are roots' 'which is told'
 like "$(nodes_of 2)" "$rack" 'a job that fits one fabric runs'
 is "$(nodes_of 3 --immediate=5)" '' 'a job that does not is not run across'
-like "$(cat "$errors")" 'Requested node configuration is not available' 'and its user is told'
+like "$(cat "$errors")" 'Requested (node|topology) configuration is not available' 'and its user is told'
 ok 'slurmctld starts with a root above them' generate two --root
 is "$(complaints)" '' 'and has no complaint'
 is "$(nodes_of 3 | wc -w)" 3 'with --root the job runs across'

@@ -80,9 +80,12 @@ INJECTED_FLAGS := -O2 -g1 -std=c++20 -fPIC -fvisibility=hidden -fno-exceptions -
   -U_GLIBCXX_ASSERTIONS -include profiler/glibc_floor.h $(WARN) -MMD -MP
 PROFILER_LIB := $(B)/libmfu_profiler.so
 PROFILER_A := $(B)/libprofiler.a
-PROFILER_OBJ := $(patsubst %,$(B)/obj/profiler/%.o,attention_flops communicator_sums communicators counted_kernels device_activity gemm_calls gemm_groups gemm_name gemm_reading \
+# What programs of ours share with it: those objects, and what it has no use for itself.
+PROFILER := attention_flops communicator_sums communicators counted_kernels device_activity gemm_calls gemm_groups gemm_name gemm_reading \
   graph_gemms kernel model_config model_flops model_inference name_search name_table nccl_gate peak_additions peaks record sensor_sums steps storage_io \
-  text_file timeline)
+  text_file timeline
+PROFILER_OBJ := $(patsubst %,$(B)/obj/injected/%.o,$(filter $(INJECTED),$(PROFILER))) \
+  $(patsubst %,$(B)/obj/profiler/%.o,$(filter-out $(INJECTED),$(PROFILER)))
 
 $(B)/obj/injected/%.o: profiler/%.cc config.mk
 	@mkdir -p $(@D)
@@ -114,8 +117,8 @@ $(ANALYZE): $(B)/obj/profiler/mfu_analyze.o $(B)/obj/profiler/flops_command.o $(
 # --- plugin/
 
 PLUGIN_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,collective_spreads comment comment_field comment_parse comment_text \
-  goodput node_flops node_records node_sensors node_sums node_sums_fault options placement spool step_cgroup step_flops step_plan \
-  step_report step_set)
+  device_files goodput job_field node_findings node_flops node_records node_sensors node_sums node_sums_fault nvlink_cliques options \
+  place_note placement spool step_cgroup step_flops step_plan step_report step_set)
 PLUGIN_A := $(B)/libplugin.a
 SPANK := $(B)/spank_mfu.so
 COLLECTOR := $(B)/mfu-collector
@@ -123,10 +126,10 @@ REPORT := $(B)/mfu-report
 SPANK_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,spank_mfu job_step collector_link)
 COLLECTOR_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,mfu_collector collector peer accounting)
 REPORT_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,mfu_report job_history job_list job_report \
-  report_json report_table)
+  report_json report_placement report_table)
 
 # Of topology/ the plugin has what needs none of its libraries: mfu-topo runs as a child.
-PLACEMENT_OBJ := $(patsubst %,$(B)/obj/topology/%.o,child_output finding)
+PLACEMENT_OBJ := $(patsubst %,$(B)/obj/topology/%.o,child_output finding host_list)
 
 $(B)/obj/plugin/%.o: override CXXFLAGS += $(SLURM_CPPFLAGS)
 
@@ -180,7 +183,8 @@ $(GTEST_PCH): tests/unit/precompiled.hh config.mk
 	$(call say,CXX,$@)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -x c++-header -c -o $@ $<
 $(B)/obj/tests/unit/%.o: override CPPFLAGS += $(CUDA_CPPFLAGS) -DREAL_CUPTI_PATH='"$(REAL_CUPTI)"' \
   -DBUILD_FOLDER='"$(B)"'
-$(B)/tests/unit/report_test: $(patsubst %,$(B)/obj/plugin/%.o,job_list job_report report_json report_table)
+$(addprefix $(B)/tests/unit/,report_placement_test report_test): \
+  $(patsubst %,$(B)/obj/plugin/%.o,job_list job_report report_json report_placement report_table)
 $(B)/tests/unit/peer_test: $(B)/obj/plugin/peer.o
 $(B)/tests/unit/peer_test: LDLIBS := -lmunge
 
@@ -188,6 +192,9 @@ $(B)/tests/unit/peer_test: LDLIBS := -lmunge
 TOPOLOGY_TESTS := $(patsubst %.cc,$(B)/%,$(shell grep -l '^.include "topology/' tests/unit/*_test.cc))
 $(TOPOLOGY_TESTS): $(TOPOLOGY_A)
 $(TOPOLOGY_TESTS): LDLIBS := $(TOPOLOGY_LIBS)
+# They load the fake NVML; the second one runs mfu-topo.
+$(addprefix $(B)/tests/unit/,nvml_links_test nvml_section_test): | $(FAKE_NVML)
+$(B)/tests/unit/nvml_section_test: | $(TOPO)
 
 ANALYZE_TESTS := $(addprefix $(B)/tests/unit/,analyze_test hta_difference_test nvtx_test trace_figures_test \
   trace_reader_test traces_test)
@@ -252,7 +259,7 @@ lint:
 	$(MANDOC) -Tlint -Wwarning man/*.[158]
 	tests/floors
 FUZZ := $(B)/fuzz/trace_reader
-$(FUZZ): tests/fuzz/trace_reader_fuzz.cc $(patsubst $(B)/obj/%.o,%.cc,$(ANALYZE_OBJ) $(PROFILER_OBJ))
+$(FUZZ): tests/fuzz/trace_reader_fuzz.cc $(patsubst $(B)/obj/%.o,%.cc,$(ANALYZE_OBJ)) $(PROFILER:%=profiler/%.cc)
 	@mkdir -p $(@D)
 	$(call say,FUZZ,$@)clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined \
 	  -fno-sanitize-recover=undefined $(CPPFLAGS) -o $@ $^ $(ANALYZE_LIBS)

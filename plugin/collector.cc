@@ -18,7 +18,9 @@
 #include <vector>
 
 #include "plugin/collector_link.hh"
-#include "plugin/comment.hh"
+#include "plugin/job_field.hh"
+#include "plugin/node_sensors.hh"
+#include "plugin/nvlink_cliques.hh"
 #include "plugin/spool.hh"
 #include "plugin/step_report.hh"
 
@@ -99,11 +101,14 @@ NodeSums Collector::sum_node(bool last) {
     sums.until_ns = std::min(sums.until_ns, last_record_ns_ + kRecordTurnNs);
   }
   own_spreads_ = add_records(found.records, plan_.started_ns, sums.until_ns, &sums);
-  sums.placement_audited = placement_known_ ? 1 : 0;
-  sums.placement_high = placement_.count(Severity::kHigh);
-  sums.placement_warnings = placement_.count(Severity::kWarning);
-  const std::string rules = placement_.rules(kMostRules);
-  memcpy(sums.placement_rules, rules.data(), rules.size());
+  // What only the end tells of where the step sat.
+  if (last && placement_is_wanted()) {
+    for (Finding& finding : link_findings(found.records, plan_.node)) {
+      placement_.findings.push_back(std::move(finding));
+    }
+  }
+  add_placement(placement_, placement_known_, &sums);
+  own_findings_ = top_findings(placement_.findings);
   if (found.broken != 0) report("%u files in the record folder are no records", found.broken);
   return sums;
 }
@@ -128,8 +133,7 @@ void Collector::close_step_errors() {
 // Before anything that asks Slurm: tasks may wait for the verdict, and the step's standard error is
 // held open until it is told. Over when the step is.
 void Collector::audit_tasks() {
-  const Placement placement = wanted_placement(plan_.site, plan_.user);
-  if (placement == Placement::kOff || plan_.batch || plan_.folder.empty() || plan_.tasks == 0) {
+  if (!placement_is_wanted() || plan_.folder.empty() || plan_.tasks == 0) {
     return close_step_errors();
   }
   const auto deadline = Clock::now() + kNotesWait;
@@ -144,7 +148,9 @@ void Collector::audit_tasks() {
   if (ended) notes = read_notes(plan_);
   placement_ = audit_placement(plan_, notes, ended ? kEndedAuditLimit : kAuditLimit);
   placement_known_ = placement_.whole();
-  if (placement == Placement::kStrict) leave_verdict(plan_, placement_);
+  if (wanted_placement(plan_.site, plan_.user) == Placement::kStrict) {
+    leave_verdict(plan_, placement_);
+  }
   const std::string text = placement_text(plan_, placement_, 6).substr(0, PIPE_BUF);
   pollfd errors{kStepErrorFd, POLLOUT, 0};
   if (step_errors_open_ && !text.empty() && poll(&errors, 1, 0) > 0 &&
@@ -154,7 +160,11 @@ void Collector::audit_tasks() {
   close_step_errors();
   // A line, whatever was found: users can make many findings.
   const uint32_t high = placement_.count(Severity::kHigh);
-  if (!placement_.fault.empty()) report("placement: %s", placement_.fault.c_str());
+  if (!placement_.fault.empty()) {
+    report("placement: %s", placement_.fault.c_str());
+    placement_.findings.push_back({"not-audited", Severity::kInformation, plan_.node,
+                                   placement_.fault, "the collector's log, on the node"});
+  }
   if (high != 0) report("placement: %u of high severity: %s", high, placement_.rules(200).c_str());
 }
 
@@ -175,7 +185,7 @@ void Collector::node_ended(uint32_t failed_tasks) {
   ended_ = true;
   failed_tasks_ = failed_tasks;
   const NodeSums sums = sum_node(true);
-  take_node(sums, own_spreads_);
+  take_node(sums, own_spreads_, own_findings_);
 }
 
 void Collector::read_link() {
@@ -196,15 +206,26 @@ void Collector::read_link() {
 }
 
 // A last word may come twice; its collectives count once.
-void Collector::take_node(const NodeSums& sums, const CollectiveSpreads& spreads) {
+void Collector::take_node(const NodeSums& sums, const CollectiveSpreads& spreads,
+                          const NodeFindings& findings) {
   NodeSums& known = nodes_[sums.node_id];
   if (known.last == 0 && sums.last != 0) spreads_.add(spreads);
   known = sums;
+  for (const Finding& finding : findings.findings()) findings_.add(finding);
+  findings_.left_out = findings_.left_out || findings.left_out != 0;
+}
+
+// What the nodes found, and what only all of them together tell.
+PlaceNote Collector::found_places() const {
+  PlaceNote found = findings_;
+  found.run = plan_.run;
+  if (const auto crossed = crossed_cliques(plan_, nodes_)) found.add(*crossed);
+  return found;
 }
 
 // True: the peer need not wait. The last node's last word waits for the line to be written.
 bool Collector::take_peer(const peer::Message& message) {
-  take_node(message.sums, message.spreads);
+  take_node(message.sums, message.spreads, message.findings);
   return !all_ended();
 }
 
@@ -213,7 +234,8 @@ void Collector::send_sums(int wait_ms) {
     first_host_ = accounting::node_address(accounting::first_node(plan_.node_list));
   }
   const NodeSums& sums = nodes_[plan_.node_id];
-  auto sent = peer::send(plan_, first_host_, {sums, own_spreads_}, wait_ms, &first_port_);
+  auto sent =
+      peer::send(plan_, first_host_, {sums, own_spreads_, own_findings_}, wait_ms, &first_port_);
   if (!sent) {
     report("cannot reach the first node's collector: %s", sent.error().c_str());
   } else if (sums.last != 0) {
@@ -222,7 +244,10 @@ void Collector::send_sums(int wait_ms) {
 }
 
 void Collector::update() {
-  if (!ended_) nodes_[plan_.node_id] = sum_node(false);
+  if (!ended_) {
+    const NodeSums sums = sum_node(false);
+    take_node(sums, own_spreads_, own_findings_);
+  }
   if (is_first()) {
     write_line(false);
   } else {
@@ -242,24 +267,17 @@ accounting::Outcome Collector::write_line(bool final_line) {
   // only, should no step of it use CUDA, that there was nothing to see.
   const bool nothing_ran = plan_.batch && nodes_[plan_.node_id].processes == 0;
   if (nothing_ran) step.sums = Sums{};
-  const size_t limit = plan_.site.field == Field::kComment ? kCommentLimit : kFieldLimit;
-  accounting::Edit edit =
-      [&](std::string_view field) -> tl::expected<std::optional<std::string>, std::string> {
-    Comment job;
-    std::string_view line = find_comment(field);
-    if (!line.empty()) {
-      // A line that cannot be read is replaced: it would never become right again.
-      if (auto parsed = parse_comment(line)) job = *parsed;
-    }
-    if (nothing_ran && (!final_line || (job.run == plan_.run && !job.merged.empty()))) {
-      return std::nullopt;
-    }
-    bool changed =
-        final_line ? merge_step(&job, step, plan_.step) : show_running(&job, step, plan_.step);
-    if (!changed) return std::nullopt;
-    auto text = replace_comment(field, format_comment(job), limit);
-    if (!text) return tl::make_unexpected(text.error());
-    return *text;
+  // The user's comment is too short for findings.
+  const PlaceNote findings = found_places();
+  const bool in_comment = plan_.site.field == Field::kComment;
+  const StepWords words = {step,
+                           plan_.step,
+                           final_line,
+                           nothing_ran,
+                           in_comment ? nullptr : &findings,
+                           in_comment ? kCommentLimit : kFieldLimit};
+  const accounting::Edit edit = [&](std::string_view field) {
+    return edit_job_field(field, words);
   };
   std::string why;
   JobLock lock(plan_, 500);

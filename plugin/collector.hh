@@ -14,8 +14,10 @@
 #include <string>
 
 #include "plugin/accounting.hh"
+#include "plugin/node_findings.hh"
 #include "plugin/node_sums.hh"
 #include "plugin/peer.hh"
+#include "plugin/place_note.hh"
 #include "plugin/placement.hh"
 #include "plugin/step_plan.hh"
 #include "profiler/peak_additions.hh"
@@ -35,14 +37,19 @@ class Collector {
 
  private:
   bool is_first() const { return plan_.node_id == 0; }
+  bool placement_is_wanted() const {
+    return !plan_.batch && wanted_placement(plan_.site, plan_.user) != Placement::kOff;
+  }
   bool all_ended() const;
   NodeSums sum_node(bool last);
+  PlaceNote found_places() const;
   void read_peaks();
   void read_link();
   void audit_tasks();
   void close_step_errors();
   void node_ended(uint32_t failed_tasks);
-  void take_node(const NodeSums& sums, const CollectiveSpreads& spreads);
+  void take_node(const NodeSums& sums, const CollectiveSpreads& spreads,
+                 const NodeFindings& findings);
   bool take_peer(const peer::Message& message);
   void send_sums(int wait_ms);
   void update();
@@ -62,13 +69,15 @@ class Collector {
   bool taken_over_ = false;      // the step ended some time ago
   bool gave_up_ = false;         // nodes are missing, and Slurm says that the step is over
   uint32_t failed_tasks_ = 0;
-  PlacementAudit placement_;
+  PlacementAudit placement_;  // of this node, with what its records tell at the end
   bool placement_known_ = false;
   bool step_errors_open_;
   uint64_t sequence_;  // of our messages; who takes over goes on counting above the one before
   std::map<uint32_t, NodeSums> nodes_;
   CollectiveSpreads own_spreads_;  // of this node
-  CollectiveSpreads spreads_;      // of all nodes that have said their last word
+  NodeFindings own_findings_;
+  PlaceNote findings_;         // of all nodes
+  CollectiveSpreads spreads_;  // of all nodes that have said their last word
   peer::Listener listener_;
   std::string first_host_;
   uint16_t first_port_ = 0;

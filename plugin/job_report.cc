@@ -125,15 +125,6 @@ void GoodputTotals::add(const JobGoodput& job) {
 
 namespace {
 
-// A byte that takes one column on every terminal, and that is no delimiter of ours.
-std::string printable(std::string_view text) {
-  std::string result(text.empty() ? "-" : text);
-  std::replace_if(
-      result.begin(), result.end(),
-      [](char byte) { return byte < ' ' || byte > '~' || byte == '|'; }, '?');
-  return result;
-}
-
 std::string known(std::string text) {
   return text.empty() ? "-" : text;
 }
@@ -331,6 +322,14 @@ constexpr Column<JobGoodput> kGoodputColumns[] = {
 };
 
 }  // namespace
+
+std::string printable(std::string_view text) {
+  std::string result(text.empty() ? "-" : text);
+  std::replace_if(
+      result.begin(), result.end(),
+      [](char byte) { return byte < ' ' || byte > '~' || byte == '|'; }, '?');
+  return result;
+}
 
 std::span<const Column<JobRow>> row_columns() {
   return kRowColumns;

@@ -12,6 +12,7 @@
 
 #include "plugin/comment.hh"
 #include "plugin/job_list.hh"
+#include "plugin/place_note.hh"
 
 namespace mfu {
 
@@ -23,6 +24,14 @@ struct FieldReading {
 };
 // `field` must outlive the result.
 FieldReading read_field(std::string_view field);
+
+// What the audit of a run's placement found.
+struct FindingsReading {
+  std::optional<PlaceNote> note;  // without findings: there were none
+  std::string why_not;            // why it is not known; empty: it is
+};
+// `reading`: of run.comment.
+FindingsReading read_findings(const Job& run, const FieldReading& reading);
 
 // The parts of a run's allocated GPU time. Without a line all of it is unknown; where a job step's
 // last word is missing, what the line does not cover.
@@ -76,8 +85,9 @@ struct GoodputTotals {
 };
 
 enum class Subject : uint8_t {
-  kRows,     // a row, as Slurm's accounting has them
-  kGoodput,  // a job over all its runs
+  kRows,       // a row, as Slurm's accounting has them
+  kGoodput,    // a job over all its runs
+  kPlacement,  // a row's findings; as JSON the same as kRows
 };
 
 // What a row's columns are made of.
@@ -103,7 +113,7 @@ struct Column {
   std::string_view meaning;
   std::string (*cell)(const Row&);
 };
-// By Subject. What is not known is "-".
+// By Subject; kPlacement has none. What is not known is "-".
 std::span<const Column<JobRow>> row_columns();
 std::span<const Column<JobGoodput>> goodput_columns();
 
@@ -127,14 +137,20 @@ struct TableStyle {
   std::vector<ChosenColumn> columns;  // these, filled or not; empty: the usual ones
 };
 
-// `jobs`: in the order of jobs and runs. Everybody's text is shown without control bytes, cut to
+// `jobs`: in the order of jobs and runs. Findings: a block for each job that has any, then how many
+// have none or are not known. Everybody's text is shown without control bytes, cut to
 // its column's width with a '+'.
 void write_table(std::ostream& out, std::span<const Job> jobs, const TableStyle& style);
+
+// write_table() of Subject::kPlacement.
+void write_findings(std::ostream& out, std::span<const Job> jobs, const TableStyle& style);
 
 // One object; a job a line. `field` names the accounting field that was read.
 void write_json(std::ostream& out, std::span<const Job> jobs, std::string_view field,
                 Subject subject = Subject::kRows);
 
+// A text of others as one column a byte, without the delimiter '|'; "-" when there is none.
+std::string printable(std::string_view text);
 // Every digit.
 std::string decimal(uint128 number);
 // "1-02:03:04", as sacct.

@@ -37,6 +37,8 @@ options::options_description described_options() {
       ("goodput",
        "a job a line over all its runs: what its allocated GPU time went into (implies "
        "--duplicates)")  //
+      ("placement",
+       "what audits of placement found in each job and what mends it, instead of the table")  //
       ("format,o", options::value<Words>(),
        "these columns, e.g. jobid,mfu,hfu,power or name%30 (cut off beyond 30 bytes)")  //
       ("helpformat,e", "the columns that there are")                                    //
@@ -68,6 +70,7 @@ std::string word(const options::variables_map& given, const char* name) {
 }
 
 mfu::Subject subject_of(const options::variables_map& given) {
+  if (given.count("placement") != 0) return mfu::Subject::kPlacement;
   return given.count("goodput") != 0 ? mfu::Subject::kGoodput : mfu::Subject::kRows;
 }
 
@@ -110,6 +113,10 @@ tl::expected<mfu::TableStyle, std::string> style_of(const options::variables_map
   style.subject = subject_of(given);
   style.bars = given.count("parsable") != 0;
   style.bare = given.count("no-header") != 0;
+  const bool chosen = given.count("format") != 0 || given.count("helpformat") != 0;
+  if (style.subject == mfu::Subject::kPlacement && (chosen || given.count("goodput") != 0)) {
+    return tl::make_unexpected("--placement goes with neither --goodput nor columns");
+  }
   if (given.count("format") == 0) return style;
   if (given.count("json") != 0)
     return tl::make_unexpected("--format is for tables, not for --json");
@@ -164,14 +171,14 @@ int run(int argc, char** argv) {
     std::cout << "mfu-report " MFU_VERSION "\n";
     return 0;
   }
+  const auto style = style_of(given);
+  if (!style) return usage_error(style.error());
   if (given.count("helpformat") != 0) {
-    mfu::write_columns(std::cout, subject_of(given));
+    mfu::write_columns(std::cout, style->subject);
     return 0;
   }
   const auto filter = filter_of(given);
   if (!filter) return usage_error(filter.error());
-  const auto style = style_of(given);
-  if (!style) return usage_error(style.error());
   return report(given, *filter, *style);
 }
 

@@ -1,6 +1,8 @@
 #include "plugin/node_sensors.hh"
 
 #include <algorithm>
+#include <cctype>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -29,6 +31,21 @@ std::vector<const Record*> speakers(std::vector<const Record*> records) {
     }
   }
   return chosen;
+}
+
+// A reading may be of the moment before the link speeds up.
+constexpr uint32_t kLeastLinkReadings = 5;
+
+std::string link_text(const DeviceLink& link) {
+  return "gen " + std::to_string(link.generation) + " x" + std::to_string(link.width);
+}
+
+// As sysfs writes it; empty for what is none.
+std::string bus_id_of(const Record& record) {
+  std::string id = record.pci_bus_id;
+  if (id.find_first_not_of("0123456789abcdefABCDEF:.") != id.npos) return {};
+  for (char& letter : id) letter = static_cast<char>(std::tolower(letter));
+  return id;
 }
 
 }  // namespace
@@ -74,6 +91,37 @@ void add_sensors(const NodeRecords& node, NodeSums* sums) {
       sums->clock_limit_mhz = std::max(sums->clock_limit_mhz, limit_mhz);
     }
   }
+}
+
+std::vector<Finding> link_findings(std::span<const Record> records, const std::string& node) {
+  std::vector<Finding> findings;
+  const NodeRecords by_device(records);
+  for (const auto& [key, device] : by_device.devices) {
+    SensorSums seen{};
+    std::string bus_id;
+    for (const Record* record : device.records) {
+      const SensorSums& sensors = record->sensors;
+      seen.link.generation = std::max(seen.link.generation, sensors.link.generation);
+      seen.link.width = std::max(seen.link.width, sensors.link.width);
+      if (sensors.link_readings <= seen.link_readings) continue;
+      seen.link_readings = sensors.link_readings;
+      seen.most_link = sensors.most_link;
+      bus_id = bus_id_of(*record);
+    }
+    const bool judged =
+        seen.link_readings >= kLeastLinkReadings && seen.most_link.known() && !bus_id.empty();
+    if (!judged || seen.link_at_most()) continue;
+    findings.push_back({"pcie-link-loaded", Severity::kHigh, node + " GPU " + bus_id,
+                        "its PCIe link was at most " + link_text(seen.link) + " in all of " +
+                            std::to_string(seen.link_readings) +
+                            " readings under load, both ends can " + link_text(seen.most_link),
+                        "report to the administrator: lspci -vv -s " + bus_id +
+                            " under load (LnkSta, LnkCap), dmesg for AER errors; reseat or replace "
+                            "the card"});
+  }
+  std::sort(findings.begin(), findings.end(),
+            [](const Finding& a, const Finding& b) { return a.place < b.place; });
+  return findings;
 }
 
 StepEstimate whole_steps(const Record& record, const Record& process) {

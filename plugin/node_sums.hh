@@ -69,6 +69,7 @@ struct NodeSums {
   uint32_t placement_warnings = 0;
   uint32_t unused = 0;
   char placement_rules[64] = {};
+  char clique[64] = {};             // PlacementAudit::clique
   uint32_t sm_count = 0;            // of a device; 0: unknown
   uint32_t compute_capability = 0;  // 10 * major + minor
 

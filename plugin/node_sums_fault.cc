@@ -44,6 +44,14 @@ const char* sensors_fault(const NodeSums& sums) {
   return sums.clock_limit_mhz > kMostClockMhz ? "clock limit" : nullptr;
 }
 
+// Printable, up to a zero byte.
+template <size_t kSize>
+bool is_text(const char (&text)[kSize]) {
+  const void* end = std::memchr(text, '\0', kSize);
+  return end != nullptr && std::all_of(text, static_cast<const char*>(end),
+                                       [](char byte) { return byte >= ' ' && byte <= '~'; });
+}
+
 const char* parts_fault(const NodeSums& sums) {
   if (sums.storage_failures > sums.processes ||
       !is_bounded({sums.read_bytes, sums.written_bytes})) {
@@ -55,6 +63,7 @@ const char* parts_fault(const NodeSums& sums) {
       std::memchr(sums.placement_rules, '\0', sizeof(sums.placement_rules)) == nullptr) {
     return "placement";
   }
+  if (!is_text(sums.clique)) return "clique";
   return is_bounded({sums.productive_ns, sums.start_up_ns, sums.writing_ns, sums.reading_ns,
                      sums.stalled_ns, sums.tail_ns})
              ? nullptr
@@ -74,13 +83,7 @@ const char* node_sums_fault(const NodeSums& sums, uint32_t job, uint32_t step, u
   if (std::max({sums.gpus, sums.processes, sums.devices}) > kMostRecords) return "count";
   if (sums.unattributed_devices > sums.devices) return "unattributed devices";
   if (sums.sm_count > kMostSms || sums.compute_capability > kMostCapability) return "device";
-  if (std::memchr(sums.device_name, '\0', sizeof(sums.device_name)) == nullptr) {
-    return "device_name";
-  }
-  for (char c : sums.device_name) {
-    if (c == '\0') break;
-    if (c < 0x20 || c > 0x7e) return "device_name";
-  }
+  if (!is_text(sums.device_name)) return "device_name";
   for (uint64_t value : {sums.span_ns, sums.compute_ns, sums.exposed_communication_ns,
                          sums.overlapped_communication_ns, sums.exposed_memory_ns, sums.lost_ns}) {
     if (value > kMostSum) return "sum";

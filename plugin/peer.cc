@@ -18,8 +18,9 @@
 namespace mfu::peer {
 namespace {
 
-// A credential with a node's message is below 13 KB; longer frames are not ours.
+// Longer frames are not ours. A credential is base64, with less than 256 bytes of MUNGE's own.
 constexpr uint32_t kMaxFrame = 16384;
+static_assert((sizeof(Message) + 256) / 3 * 4 + 4 <= kMaxFrame);
 constexpr size_t kMaxConnections = 512;
 constexpr int kFrameDeadlineMs = 3000;
 constexpr int kHeldDeadlineMs = 5000;
@@ -269,7 +270,9 @@ void Listener::turn(const std::function<bool(const Message&)>& accept) {
     // Whoever cannot prove to be root's collector of this step is let go without a word.
     connection.deadline_ms = 0;
     auto message = unseal<Message>(plan_, *text);
-    if (!message || message->spreads.fault() != nullptr) continue;
+    if (!message || message->spreads.fault() != nullptr || message->findings.fault() != nullptr) {
+      continue;
+    }
     const NodeSums& sums = message->sums;
     if (node_sums_fault(sums, plan_.job, plan_.step, plan_.nodes) != nullptr) continue;
     if (sums.restart != plan_.restart || sums.sequence < sequences_[sums.node_id]) continue;

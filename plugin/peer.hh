@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "plugin/collective_spreads.hh"
+#include "plugin/node_findings.hh"
 #include "plugin/node_sums.hh"
 #include "plugin/step_plan.hh"
 
@@ -24,6 +25,7 @@ namespace mfu::peer {
 struct Message {
   NodeSums sums;
   CollectiveSpreads spreads;  // complete with its last word
+  NodeFindings findings;      // of its placement
 };
 static_assert(std::has_unique_object_representations_v<Message>, "padding would leak memory");
 

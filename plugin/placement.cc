@@ -10,9 +10,13 @@
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <span>
 #include <sstream>
 
+#include "plugin/comment.hh"
+#include "plugin/device_files.hh"
 #include "plugin/spool.hh"
 #include "topology/child_output.hh"
 #include "topology/step_command.hh"
@@ -103,6 +107,9 @@ std::optional<TaskNote> parse_note(std::string_view text, uint32_t local_rank) {
       has_rank = result.ec == std::errc() && result.ptr == end;
     } else if (key == "cpus") {
       note.cpus = value;
+    } else if (key == "devices") {
+      if (!is_gpu_list(value)) return std::nullopt;
+      note.devices = value;
     } else if (is_noted(key)) {
       note.environment[std::string(key)] = value;
     } else {
@@ -131,6 +138,7 @@ std::string request_text(const StepPlan& plan, const std::vector<TaskNote>& note
   for (const TaskNote& note : notes) {
     add("task", std::to_string(note.rank) + "," + std::to_string(note.local_rank));
     add("cpus", note.cpus);
+    add("devices", note.devices);
     for (const auto& [name, value] : note.environment) add("env", name + "=" + value);
   }
   return text;
@@ -165,14 +173,28 @@ std::optional<Severity> severity_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-std::optional<Finding> parse_finding(std::string_view line) {
-  std::string_view fields[5];
-  for (size_t i = 0; i < std::size(fields); ++i) {
-    const size_t end = i + 1 < std::size(fields) ? line.find('\t') : line.size();
-    if (end == line.npos) return std::nullopt;
+// Fills `fields` with what tabs divide; the last one has the rest. False: there are fewer.
+bool divide(std::string_view line, std::span<std::string_view> fields) {
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const size_t end = i + 1 < fields.size() ? line.find('\t') : line.size();
+    if (end == line.npos) return false;
     fields[i] = line.substr(0, end);
     line.remove_prefix(std::min(end + 1, line.size()));
   }
+  return true;
+}
+
+// False: the line tells no fact. Facts that this version does not know are passed over.
+bool take_fact(std::string_view line, PlacementAudit* audit) {
+  std::string_view fields[3];
+  if (!divide(line, fields) || fields[0] != "fact") return false;
+  if (fields[1] == "clique") audit->clique = one_line(std::string(fields[2]));
+  return true;
+}
+
+std::optional<Finding> parse_finding(std::string_view line) {
+  std::string_view fields[5];
+  if (!divide(line, fields)) return std::nullopt;
   const auto severity = severity_from_name(fields[0]);
   const bool named =
       !fields[1].empty() && std::all_of(fields[1].begin(), fields[1].end(), [](char b) {
@@ -185,9 +207,11 @@ std::optional<Finding> parse_finding(std::string_view line) {
 
 }  // namespace
 
-bool leave_note(const StepPlan& plan, TaskNote note) {
+bool leave_note(const StepPlan& plan, TaskNote note, const std::string& device_folder) {
   note.cpus = process_cpus();
+  note.devices = openable_gpus(device_folder);
   std::string text = "rank=" + std::to_string(note.rank) + "\ncpus=" + note.cpus + "\n";
+  if (!note.devices.empty()) text += "devices=" + note.devices + "\n";
   for (const auto& [name, value] : note.environment) {
     text += name + "=" + one_line(value) + "\n";
   }
@@ -260,13 +284,25 @@ PlacementAudit audit_placement(const StepPlan& plan, const std::vector<TaskNote>
   while (!rest.empty()) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    if (take_fact(line, &audit)) continue;
     const auto finding = parse_finding(line);
     if (!finding) {
-      return {{}, plan.site.topo + ": no findings in what it prints: is it of another version?"};
+      return {.fault =
+                  plan.site.topo + ": no findings in what it prints: is it of another version?"};
     }
     audit.findings.push_back(*finding);
   }
   return audit;
+}
+
+void add_placement(const PlacementAudit& audit, bool whole, NodeSums* sums) {
+  sums->placement_audited = whole ? 1 : 0;
+  sums->placement_high = audit.count(Severity::kHigh);
+  sums->placement_warnings = audit.count(Severity::kWarning);
+  const std::string rules = audit.rules(kMostRules);
+  memcpy(sums->placement_rules, rules.data(), rules.size());
+  const std::string clique = audit.clique.substr(0, sizeof(sums->clique) - 1);
+  memcpy(sums->clique, clique.data(), clique.size());
 }
 
 std::string placement_text(const StepPlan& plan, const PlacementAudit& audit,

@@ -16,6 +16,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
+#include "plugin/node_sums.hh"
 #include "plugin/step_plan.hh"
 #include "topology/finding.hh"
 
@@ -27,19 +28,21 @@ struct TaskNote {
   std::string cpus;  // as the kernel lists them
   // Those of kNotedVariables that it has.
   std::map<std::string, std::string> environment;
+  std::string devices;  // openable_gpus()
 };
 inline constexpr const char* kNotedVariables[] = {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
                                                   "NCCL_IB_HCA", "NCCL_IB_DISABLE"};
 
-// In the task, as its user. `note.cpus` is filled in by what the process may run on. False when it
-// cannot be written: the task is not audited.
-bool leave_note(const StepPlan& plan, TaskNote note);
+// In the task, as its user. `note.cpus` is filled in by what the process may run on, `note.devices`
+// by what of `device_folder` it may open. False when it cannot be written: the task is not audited.
+bool leave_note(const StepPlan& plan, TaskNote note, const std::string& device_folder = "/dev");
 // As root. At most one for each local task; what is no sound note is left out.
 std::vector<TaskNote> read_notes(const StepPlan& plan);
 
 struct PlacementAudit {
   std::vector<Finding> findings;
-  std::string fault;  // why there are none; empty: the audit is done
+  std::string fault;   // why there are none; empty: the audit is done
+  std::string clique;  // the NVLink fabric of the tasks' GPUs; empty: unknown, none, or several
   // All tasks' GPUs were found, and the fabric if there is one: without findings all is well.
   bool whole() const;
   uint32_t count(Severity severity) const;
@@ -51,6 +54,9 @@ struct PlacementAudit {
 // task has left no note nothing is judged: which GPU is whose follows from all of them.
 PlacementAudit audit_placement(const StepPlan& plan, const std::vector<TaskNote>& notes,
                                std::chrono::milliseconds limit);
+
+// Fills the fields of placement in `sums`. `whole`: it was audited, wholly.
+void add_placement(const PlacementAudit& audit, bool whole, NodeSums* sums);
 
 // For people: a headline, then a line or two for each finding that is no information, at most
 // `most_findings`.

@@ -131,6 +131,21 @@ Json identity_json(const Job& job) {
           {"state", job.state}};
 }
 
+// Nothing found is an empty list.
+void add_findings(const FindingsReading& found, Json* json) {
+  Json list = found.note ? Json::array() : Json();
+  for (const NotedFinding& finding : found.note.value_or(PlaceNote()).findings) {
+    list.push_back({{"severity", severity_name(finding.severity)},
+                    {"rule", finding.rule},
+                    {"place", finding.places_text()},
+                    {"evidence", finding.evidence},
+                    {"remedy", finding.remedy}});
+  }
+  add(json, "findings", std::move(list));
+  add(json, "findings_left_out", found.note ? Json(found.note->left_out) : Json());
+  add(json, "findings_reason", known(found.why_not));
+}
+
 Json row_json(const Job& job, const FieldReading& reading, const Figures& shown) {
   Json json = identity_json(job);
   add(&json, "start", known(job.start));
@@ -142,6 +157,7 @@ Json row_json(const Job& job, const FieldReading& reading, const Figures& shown)
   add(&json, "line_fault", known(reading.fault));
   // Without a line all the figures are unknown, and for that reason.
   add_line(reading.line ? *reading.line : Comment{}, shown, &json);
+  add_findings(read_findings(job, reading), &json);
   if (!reading.line) {
     for (const char* key : {"mfu_reason", "hfu_reason", "time_reason"}) json[key] = reading.fault;
     for (const char* key : {"device_count", "run", "running", "sums"}) json[key] = nullptr;
@@ -195,7 +211,7 @@ Json totals_json(const GoodputTotals& totals) {
 
 void write_json(std::ostream& out, std::span<const Job> jobs, std::string_view field,
                 Subject subject) {
-  const bool rows = subject == Subject::kRows;
+  const bool rows = subject != Subject::kGoodput;
   out << "{\"format\":\"mfu-report" << (rows ? "" : "-goodput")
       << "/1\",\"field\":" << text_of(Json(field)) << ",\"jobs\":[";
   const char* before = "\n";

@@ -11,7 +11,7 @@ namespace {
 // Calls visit with the columns of the subject.
 template <typename Visit>
 auto with_columns(Subject subject, Visit visit) {
-  return subject == Subject::kRows ? visit(row_columns()) : visit(goodput_columns());
+  return subject == Subject::kGoodput ? visit(goodput_columns()) : visit(row_columns());
 }
 
 bool same_title(std::string_view left, std::string_view right) {
@@ -251,7 +251,9 @@ void write_columns(std::ostream& out, Subject subject) {
 }
 
 void write_table(std::ostream& out, std::span<const Job> jobs, const TableStyle& style) {
-  if (style.subject == Subject::kRows) {
+  if (style.subject == Subject::kPlacement) {
+    write_findings(out, jobs, style);
+  } else if (style.subject == Subject::kRows) {
     write_rows(out, jobs, style);
   } else {
     write_goodput(out, jobs, style);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "plugin/nvlink_cliques.hh"
 #include "plugin/spool.hh"
 #include "plugin/step_flops.hh"
 
@@ -86,6 +87,10 @@ void add_place(const StepPlan& plan, const std::map<uint32_t, NodeSums>& nodes, 
     high += node.placement_high;
     warnings += node.placement_warnings;
     audited += node.placement_audited;
+  }
+  if (const auto crossed = crossed_cliques(plan, nodes)) {
+    ++high;
+    add_rules(crossed->rule, &place->rules);
   }
   const uint64_t findings = high != 0 ? high : warnings;
   if (findings == 0 && (audited == 0 || audited < plan.nodes)) return;

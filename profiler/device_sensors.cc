@@ -17,6 +17,7 @@ namespace {
 constexpr uint64_t kEveryNs = 1'000'000'000;
 constexpr uint64_t kShare = 100;  // of the time, that NVML may take
 constexpr uint64_t kGpmApartNs = 100'000'000;
+constexpr uint32_t kLoadedPercent = 50;  // of the time kernels run: the device is under load
 constexpr uint64_t kLastWordNs = 100'000'000;
 constexpr uint64_t kForkWaitNs = 20'000'000;
 constexpr uint64_t kPollNs = 200'000;
@@ -127,6 +128,23 @@ void read_tensor(Watched* one) {
   if (taken) one->gpm_at_ns = now_ns;
 }
 
+// Once the link was seen at its most nothing more is asked. NVML's result.
+int32_t read_link(Watched* one) {
+  uint32_t busy_percent = 0;
+  int32_t result = nvml::busy_percent(one->device, &busy_percent);
+  if (result != 0 || busy_percent < kLoadedPercent) return result;
+  DeviceLink& known = one->fold.sums.most_link;
+  if (!known.known()) {
+    DeviceLink most{};
+    result = nvml::most_pcie_link(one->device, &most.generation, &most.width);
+    if (result != 0) return result;
+    if (!most.known() || !most.plausible()) return kImplausible;
+    known = most;
+  }
+  DeviceLink& link = one->reading.link;
+  return nvml::pcie_link(one->device, &link.generation, &link.width);
+}
+
 void read(Watched* one) {
   if (!one->found && one->searches++ < kMostSearches) find(one);
   SensorReading& reading = one->reading;
@@ -140,6 +158,8 @@ void read(Watched* one) {
         [&] { return nvml::temperature_c(device, &reading.temperature_c); });
     ask(&reading, kReasonSensor, [&] { return nvml::clock_reasons(device, &reading.reasons); });
     read_tensor(one);
+    reading.link = {};
+    if (!one->fold.sums.link_at_most()) ask(&reading, kLinkSensor, [&] { return read_link(one); });
   }
   one->fold.add(reading);
   publish(one);

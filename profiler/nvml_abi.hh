@@ -26,6 +26,15 @@ struct Temperature {  // nvmlTemperature_v1_t
 };
 inline constexpr uint32_t kTemperatureVersion = sizeof(Temperature) | 1u << 24;
 
+struct Utilization {  // nvmlUtilization_t: percent
+  uint32_t gpu;
+  uint32_t memory;
+};
+
+struct C2cMode {  // nvmlC2cModeInfo_v1_t, which tells no version
+  uint32_t enabled;
+};
+
 struct GpmSupport {  // nvmlGpmSupport_t
   uint32_t version;
   uint32_t supported;
@@ -56,6 +65,8 @@ using DeviceNumber = int(Handle device, uint32_t* value);
 using DeviceNumber64 = int(Handle device, unsigned long long* value);
 using DeviceMode = int(Handle device, uint32_t* current, uint32_t* pending);
 using DeviceKindNumber = int(Handle device, int kind, uint32_t* value);
+using DeviceUtilization = int(Handle device, Utilization* value);
+using DeviceC2cMode = int(Handle device, C2cMode* value);
 using DeviceTemperature = int(Handle device, Temperature* value);
 using QueryGpm = int(Handle device, GpmSupport* support);
 using AllocateSample = int(GpmSample* sample);

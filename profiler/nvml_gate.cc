@@ -22,6 +22,12 @@ struct Functions {
   abi::DeviceKindNumber* temperature;
   abi::DeviceTemperature* temperature_v;
   abi::DeviceNumber64* reasons;
+  abi::DeviceUtilization* utilization;
+  abi::DeviceNumber* link_generation;
+  abi::DeviceNumber* link_width;
+  abi::DeviceNumber* most_link_generation;
+  abi::DeviceNumber* most_link_width;
+  abi::DeviceC2cMode* c2c_mode;
   abi::QueryGpm* query_gpm;
   abi::AllocateSample* allocate_sample;
   abi::TakeSample* take_sample;
@@ -93,6 +99,12 @@ int open() {
   resolve(library, &functions.temperature_v, "nvmlDeviceGetTemperatureV");
   resolve(library, &functions.reasons, "nvmlDeviceGetCurrentClocksEventReasons",
           "nvmlDeviceGetCurrentClocksThrottleReasons");
+  resolve(library, &functions.utilization, "nvmlDeviceGetUtilizationRates");
+  resolve(library, &functions.link_generation, "nvmlDeviceGetCurrPcieLinkGeneration");
+  resolve(library, &functions.link_width, "nvmlDeviceGetCurrPcieLinkWidth");
+  resolve(library, &functions.most_link_generation, "nvmlDeviceGetMaxPcieLinkGeneration");
+  resolve(library, &functions.most_link_width, "nvmlDeviceGetMaxPcieLinkWidth");
+  resolve(library, &functions.c2c_mode, "nvmlDeviceGetC2cModeInfoV");
   resolve(library, &functions.query_gpm, "nvmlGpmQueryDeviceSupport");
   resolve(library, &functions.allocate_sample, "nvmlGpmSampleAlloc");
   resolve(library, &functions.take_sample, "nvmlGpmSampleGet");
@@ -149,6 +161,31 @@ int clock_reasons(const Device& device, uint64_t* out) {
   int result = call(functions.reasons, device.handle, &value);
   *out = value;
   return result;
+}
+
+int busy_percent(const Device& device, uint32_t* out) {
+  if (device.slice) return kOfWholeGpu;
+  abi::Utilization value{};
+  int result = call(functions.utilization, device.handle, &value);
+  *out = value.gpu;
+  return result;
+}
+
+int pcie_link(const Device& device, uint32_t* generation, uint32_t* width) {
+  if (device.slice) return kOfWholeGpu;
+  int result = call(functions.link_generation, device.handle, generation);
+  return result == 0 ? call(functions.link_width, device.handle, width) : result;
+}
+
+int most_pcie_link(const Device& device, uint32_t* generation, uint32_t* width) {
+  if (device.slice) return kOfWholeGpu;
+  abi::C2cMode c2c{};
+  int result = call(functions.c2c_mode, device.handle, &c2c);
+  if (result == 0 && c2c.enabled != 0) return kNotSupported;
+  // Drivers that do not know the question are older than the devices that have such a link.
+  if (result != 0 && result != kNotSupported && result != kFunctionNotFound) return result;
+  result = call(functions.most_link_generation, device.handle, generation);
+  return result == 0 ? call(functions.most_link_width, device.handle, width) : result;
 }
 
 int open_tensor_activity(Device* device) {

@@ -57,6 +57,16 @@ int temperature_c(const Device& device, uint32_t* out);
 // Why the clock is not higher now: nvmlClocksEventReasons (throttle reasons, before CUDA 12.2).
 int clock_reasons(const Device& device, uint64_t* out);
 
+// The share of NVML's last sample (a sixth of a second to one) in which a kernel ran.
+int busy_percent(const Device& device, uint32_t* out);
+// The PCIe link as it is now: slow while nothing runs, to save power. Of a slice nobody says when
+// its GPU is busy, so it has none.
+int pcie_link(const Device& device, uint32_t* generation, uint32_t* width);
+// The most that the device and what it is plugged into can together: generation 4 for a device of
+// generation 5 in a slot of generation 4. kNotSupported where the CPU is reached by a chip-to-chip
+// link instead (Grace): NVML then tells a maximum beyond the slot's, or a link that is not there.
+int most_pcie_link(const Device& device, uint32_t* generation, uint32_t* width);
+
 // Makes room for GPM's samples. kNotSupported before Hopper.
 int open_tensor_activity(Device* device);
 // The share of cycles in which a tensor core of the device (of the slice's GPU instance) was

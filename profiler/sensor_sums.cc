@@ -42,8 +42,8 @@ void add_product(uint64_t a, uint64_t b, uint64_t divisor, uint64_t* sum, uint64
 }  // namespace
 
 const char* sensor_name(Sensor sensor) {
-  constexpr const char* kNames[] = {"energy",      "power",    "clock",
-                                    "temperature", "throttle", "tensor"};
+  constexpr const char* kNames[] = {"energy",   "power",  "clock", "temperature",
+                                    "throttle", "tensor", "link"};
   return sensor < kSensors ? kNames[sensor] : "unknown";
 }
 
@@ -82,6 +82,10 @@ const char* sensor_fault(const SensorSums& sums) {
   if (sums.least_clock_mhz > sums.most_clock_mhz) return "clock extremes";
   if (sums.temperature_c_us > sums.temperature_ns / kNsPerDegreeUs) return "temperature";
   if (sums.tensor_active_ns > sums.tensor_ns) return "tensor activity";
+  if (!sums.link.plausible() || !sums.most_link.plausible() || sums.link_readings > sums.readings ||
+      sums.link.known() != (sums.link_readings != 0)) {
+    return "link";
+  }
   for (int32_t result : sums.result) {
     if (result < kSensorHung || result > kMostResult) return "sensor result";
   }
@@ -133,6 +137,7 @@ void SensorFold::add(const SensorReading& given) {
   doubt(kClockSensor, reading.sm_clock_mhz <= kMostClockMhz);
   doubt(kTemperatureSensor, reading.temperature_c <= kMostTemperatureC);
   doubt(kTensorSensor, reading.tensor >= 0 && reading.tensor <= 1);
+  doubt(kLinkSensor, reading.link.plausible());
 
   bool first = sums.readings == 0;
   uint64_t ns = first || reading.at_ns < last_.at_ns ? 0 : reading.at_ns - last_.at_ns;
@@ -176,6 +181,11 @@ void SensorFold::add(const SensorReading& given) {
     double active_ns = reading.tensor * static_cast<double>(reading.tensor_ns);
     sums.tensor_active_ns += std::min(static_cast<uint64_t>(active_ns + 0.5), reading.tensor_ns);
     sums.tensor_ns += reading.tensor_ns;
+  }
+  if (reading.result[kLinkSensor] == 0 && reading.link.known() && !is_idle(reading)) {
+    sums.link.generation = std::max(sums.link.generation, reading.link.generation);
+    sums.link.width = std::max(sums.link.width, reading.link.width);
+    ++sums.link_readings;
   }
   for (int sensor = 0; sensor < kSensors; ++sensor) sums.result[sensor] = reading.result[sensor];
   ++sums.readings;

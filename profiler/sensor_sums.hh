@@ -21,9 +21,10 @@ enum Sensor : uint32_t {
   kTemperatureSensor,
   kReasonSensor,
   kTensorSensor,
+  kLinkSensor,
 };
-inline constexpr int kSensors = 6;
-// "energy", "power", "clock", "temperature", "throttle", "tensor".
+inline constexpr int kSensors = 7;
+// "energy", "power", "clock", "temperature", "throttle", "tensor", "link".
 const char* sensor_name(Sensor sensor);
 
 // Results of our own, beside nvmlReturn_t's and those of nvml_gate.hh.
@@ -36,6 +37,8 @@ inline constexpr int32_t kMostResult = 9999;
 inline constexpr uint32_t kMostPowerMw = 10'000'000;
 inline constexpr uint32_t kMostClockMhz = 10'000;
 inline constexpr uint32_t kMostTemperatureC = 200;
+inline constexpr uint32_t kMostLinkGeneration = 15;
+inline constexpr uint32_t kMostLinkWidth = 32;
 
 // By NVML's clocks event reasons. Several may hold at once.
 enum ClockReason : uint32_t {
@@ -59,6 +62,15 @@ enum class EnergySource : uint32_t {
              // quarter of the time (arXiv 2312.02741)
 };
 
+// A PCIe link.
+struct DeviceLink {
+  uint32_t generation;
+  uint32_t width;  // lanes
+
+  bool known() const { return generation != 0 && width != 0; }
+  bool plausible() const { return generation <= kMostLinkGeneration && width <= kMostLinkWidth; }
+};
+
 // Each figure comes with the time that it is known for: 0 is not known, and `result` says why. All
 // sums only ever rise.
 struct SensorSums {
@@ -79,7 +91,17 @@ struct SensorSums {
   uint32_t most_clock_mhz;
   uint32_t clock_limit_mhz;  // the highest one that the device offers; 0: not known
   uint32_t most_temperature_c;
+  // The highest generation and the highest width of the readings under load; a link saves power
+  // otherwise. It is read until it has reached the most.
+  DeviceLink link;
+  DeviceLink most_link;  // that both of its ends can; 0: not known
+  uint32_t link_readings;
   int32_t result[kSensors];  // of the last reading: 0, nvmlReturn_t, or negative
+
+  bool link_at_most() const {
+    return most_link.known() && link.generation >= most_link.generation &&
+           link.width >= most_link.width;
+  }
 };
 static_assert(std::is_trivially_copyable_v<SensorSums>);
 static_assert(std::has_unique_object_representations_v<SensorSums>, "padding would leak memory");
@@ -96,6 +118,7 @@ struct SensorReading {
   uint32_t power_mw;
   uint32_t sm_clock_mhz;
   uint32_t temperature_c;
+  DeviceLink link;  // under load; 0: not read
   int32_t result[kSensors];
 };
 

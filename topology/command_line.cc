@@ -30,7 +30,11 @@ int run_command(int argc, char** argv, const CommandForm& form, options::options
       return 0;
     }
     options::notify(map);
-    if (!words.empty()) throw WrongUsage{words.front() + ": no option"};
+    if (form.words != nullptr) {
+      *form.words = std::move(words);
+    } else if (!words.empty()) {
+      throw WrongUsage{words.front() + ": no option"};
+    }
     status = run();
   } catch (const options::error& error) {
     std::cerr << prefix << printable(error.what()) << " (--help shows the options)\n";

@@ -7,6 +7,7 @@
 #include <string>
 #include <tl/expected.hpp>
 #include <utility>
+#include <vector>
 
 namespace mfu {
 
@@ -19,8 +20,8 @@ struct CommandFailed {
 };
 
 template <typename Value>
-Value value_or_fail(tl::expected<Value, std::string> value) {
-  if (!value) throw CommandFailed{std::move(value.error())};
+Value value_or_fail(tl::expected<Value, std::string> value, const std::string& where = "") {
+  if (!value) throw CommandFailed{where + value.error()};
   return std::move(*value);
 }
 
@@ -29,10 +30,11 @@ struct CommandForm {
   const char* introduction;  // for --help, above the options
   int failed = 1;            // exit statuses
   int usage = 2;
+  std::vector<std::string>* words = nullptr;  // takes those beside options; null: none are allowed
 };
 
-// Parses argv (argv[0] is the command's name) into `shown`, to which it adds --help, and runs. No
-// words beside options are allowed. Messages go to standard error as "mfu-topo NAME: what".
+// Parses argv (argv[0] is the command's name) into `shown`, to which it adds --help, and runs.
+// Messages go to standard error as "mfu-topo NAME: what".
 int run_command(int argc, char** argv, const CommandForm& form,
                 boost::program_options::options_description* shown,
                 const std::function<int()>& run);

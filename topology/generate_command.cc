@@ -1,17 +1,15 @@
 #include "topology/generate_command.hh"
 
 #include <algorithm>
-#include <boost/program_options.hpp>
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <iostream>
 #include <iterator>
 #include <string>
 #include <vector>
 
+#include "topology/command_line.hh"
 #include "topology/fabric_text.hh"
 #include "topology/host_list.hh"
 #include "topology/node_file.hh"
@@ -25,8 +23,6 @@ namespace {
 
 namespace options = boost::program_options;
 
-constexpr int kFailed = 1;
-constexpr int kUsage = 2;
 constexpr size_t kMostBytes = 16 << 20;
 
 constexpr char kGenerate[] =
@@ -41,11 +37,6 @@ constexpr char kDiff[] =
     "Tells how the topology file in use differs from another one, or from the fabric, by "
     "structure;\n"
     "names of switches do not matter. Exit status: 0 the same, 1 different, 2 trouble.\n\n";
-
-struct Wrong {
-  std::string text;
-  int status = kUsage;
-};
 
 struct Given {
   std::vector<std::string> files;
@@ -75,30 +66,24 @@ void add_options(options::options_description* shown, Given* given) {
       "a switch of that name for nodes that are not in the fabric");
 }
 
-template <typename Value>
-Value value_or_throw(tl::expected<Value, std::string> value, const std::string& where = "") {
-  if (!value) throw Wrong{where + value.error(), kFailed};
-  return std::move(*value);
-}
-
 std::string input(const std::string& path) {
-  if (path != "-") return value_or_throw(read_node_file(path, kMostBytes));
+  if (path != "-") return value_or_fail(read_node_file(path, kMostBytes));
   return {std::istreambuf_iterator<char>(std::cin), {}};
 }
 
 NameMap name_map(const std::string& path) {
   if (path.empty()) return {};
-  return value_or_throw(parse_name_map(input(path), path));
+  return value_or_fail(parse_name_map(input(path), path));
 }
 
 // NODE may be a hostlist: all of it is in the clique.
 std::unordered_map<std::string, std::string> clique_map(const std::string& path) {
   std::unordered_map<std::string, std::string> cliques;
   for (const auto& [nodes, clique] : name_map(path).by_text) {
-    for (const std::string& node : value_or_throw(expand_hosts(nodes), path + ": ")) {
+    for (const std::string& node : value_or_fail(expand_hosts(nodes), path + ": ")) {
       const auto [found, added] = cliques.emplace(node, clique);
       if (!added && found->second != clique) {
-        throw Wrong{path + ": " + node + " is in two cliques", kFailed};
+        throw CommandFailed{path + ": " + node + " is in two cliques"};
       }
     }
   }
@@ -113,7 +98,7 @@ std::vector<uint32_t> block_sizes(const std::string& list) {
     uint32_t size = 0;
     const auto [stop, error] = std::from_chars(at, end, size);
     if (error != std::errc() || size == 0 || (stop < end && *stop != ',')) {
-      throw Wrong{"--block-sizes is a list of numbers above 0"};
+      throw WrongUsage{"--block-sizes is a list of numbers above 0"};
     }
     sizes.push_back(size);
     at = stop < end ? stop + 1 : stop;
@@ -139,13 +124,14 @@ int64_t now() {
 class Generator {
  public:
   explicit Generator(const Given& given) : given_(given) {
-    if (given.fabric.empty()) throw Wrong{"--fabric FILE is needed"};
+    if (given.fabric.empty()) throw WrongUsage{"--fabric FILE is needed"};
     if (!given.nodes.empty() && !given.nodes_file.empty()) {
-      throw Wrong{"--nodes and --nodes-file: one of them"};
+      throw WrongUsage{"--nodes and --nodes-file: one of them"};
     }
-    if (!(given.overlap > 0 && given.overlap <= 1)) throw Wrong{"--overlap is above 0, at most 1"};
+    if (!(given.overlap > 0 && given.overlap <= 1))
+      throw WrongUsage{"--overlap is above 0, at most 1"};
     if (!given.rest.empty() && slurm_name(given.rest) != given.rest) {
-      throw Wrong{"--rest: Slurm cannot have a switch of that name"};
+      throw WrongUsage{"--rest: Slurm cannot have a switch of that name"};
     }
     options_.root = given.root;
     options_.rest = given.rest;
@@ -156,23 +142,23 @@ class Generator {
     std::vector<std::string> list;
     if (listed) {
       const bool file = !given.nodes_file.empty();
-      list = value_or_throw(parse_node_list(file ? input(given.nodes_file) : given.nodes),
-                            file ? given.nodes_file + ": " : "--nodes: ");
+      list = value_or_fail(parse_node_list(file ? input(given.nodes_file) : given.nodes),
+                           file ? given.nodes_file + ": " : "--nodes: ");
     }
-    snapshot_ = value_or_throw(read_fabric(given.fabric));
+    snapshot_ = value_or_fail(read_fabric(given.fabric));
     const Fabric& fabric = snapshot_.fabric;
     roles_ = find_roles(fabric, adapter_names(fabric, names), given.overlap);
     nodes_ = place_nodes(roles_, names, listed ? &list : nullptr);
   }
 
-  // Throws Wrong when there is nothing to make it of.
+  // Throws CommandFailed when there is nothing to make it of.
   Topology make(TopologyKind kind, const std::vector<uint32_t>& sizes = {}) {
     GenerateOptions options = options_;
     if (options.block_sizes.empty()) options.block_sizes = sizes;
     auto made = kind == TopologyKind::kTree
                     ? generate_tree(snapshot_.fabric, roles_, nodes_, options)
                     : generate_blocks(snapshot_.fabric, roles_, nodes_, options);
-    GeneratedTopology result = value_or_throw(std::move(made), given_.fabric + ": ");
+    GeneratedTopology result = value_or_fail(std::move(made), given_.fabric + ": ");
     for (const std::string& note : result.notes) {
       if (std::find(notes_.begin(), notes_.end(), note) == notes_.end()) notes_.push_back(note);
     }
@@ -212,7 +198,7 @@ std::string generate(const Given& given) {
     topologies.push_back(generator.make(TopologyKind::kBlock));
     topologies.back().name = "block";
   }
-  if (topologies.empty()) throw Wrong{"--format is tree, block or yaml"};
+  if (topologies.empty()) throw WrongUsage{"--format is tree, block or yaml"};
   topologies.front().cluster_default = true;
   for (const std::string& note : generator.notes()) {
     std::cerr << "mfu-topo generate: " << note << '\n';
@@ -232,44 +218,9 @@ TopologyFile generate_like(const Given& given, const TopologyFile& used) {
     made.topologies.back().name = topology.name;
     made.topologies.back().cluster_default = topology.cluster_default;
   }
-  if (made.topologies.empty()) throw Wrong{"the file in use has neither tree nor blocks", kFailed};
+  if (made.topologies.empty()) throw CommandFailed{"the file in use has neither tree nor blocks"};
   made.notes = generator.notes();
   return made;
-}
-
-// Parses, runs, and maps what goes wrong to an exit status.
-template <typename Run>
-int run_command(int argc, char** argv, const char* name, const char* introduction,
-                options::options_description* shown, Given* given, int failed, Run run) {
-  const std::string prefix = std::string("mfu-topo ") + name + ": ";
-  shown->add_options()("help,h", "this text");
-  options::options_description all;
-  all.add(*shown).add_options()("file", options::value(&given->files));
-  options::positional_options_description positions;
-  positions.add("file", -1);
-  int status = 0;
-  try {
-    options::variables_map map;
-    options::store(
-        options::command_line_parser(argc, argv).options(all).positional(positions).run(), map);
-    if (map.count("help") > 0) {
-      std::cout << introduction << *shown;
-      return 0;
-    }
-    options::notify(map);
-    status = run();
-  } catch (const options::error& error) {
-    std::cerr << prefix << error.what() << " (--help shows the options)\n";
-    return kUsage;
-  } catch (const Wrong& wrong) {
-    std::cerr << prefix << wrong.text << '\n';
-    return wrong.status == kFailed ? failed : wrong.status;
-  }
-  if (!std::cout.flush()) {
-    std::cerr << prefix << "standard output: " << std::strerror(errno) << '\n';
-    return failed;
-  }
-  return status;
 }
 
 }  // namespace
@@ -282,8 +233,7 @@ int run_generate(int argc, char** argv) {
                       "tree or block: topology.conf; yaml: topology.yaml with a tree, and with "
                       "blocks if --cliques or --block-sizes is given");
   add_options(&shown, &given);
-  return run_command(argc, argv, "generate", kGenerate, &shown, &given, kFailed, [&] {
-    if (!given.files.empty()) throw Wrong{given.files.front() + ": no option (try --help)"};
+  return run_command(argc, argv, {"generate", kGenerate}, &shown, [&] {
     std::cout << generate(given);
     return 0;
   });
@@ -294,13 +244,14 @@ int run_diff(int argc, char** argv) {
   options::options_description shown("Options");
   shown.add_options()("json", options::bool_switch(&given.json), "one JSON object");
   add_options(&shown, &given);
-  return run_command(argc, argv, "diff", kDiff, &shown, &given, kUsage, [&] {
+  constexpr int kTrouble = 2;
+  return run_command(argc, argv, {"diff", kDiff, kTrouble, kTrouble, &given.files}, &shown, [&] {
     if (given.files.size() != (given.fabric.empty() ? 2 : 1)) {
-      throw Wrong{"two files, or one and --fabric (try --help)"};
+      throw WrongUsage{"two files, or one and --fabric"};
     }
-    const TopologyFile used = value_or_throw(read_topology_file(given.files.front()));
+    const TopologyFile used = value_or_fail(read_topology_file(given.files.front()));
     const TopologyFile other = given.fabric.empty()
-                                   ? value_or_throw(read_topology_file(given.files[1]))
+                                   ? value_or_fail(read_topology_file(given.files[1]))
                                    : generate_like(given, used);
     for (const std::string& note : other.notes) std::cerr << "mfu-topo diff: " << note << '\n';
     const auto changes = diff_topology_files(used, other);

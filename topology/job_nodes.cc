@@ -1,7 +1,6 @@
 #include "topology/job_nodes.hh"
 
 #include <algorithm>
-#include <cctype>
 
 #include "topology/host_list.hh"
 #include "topology/program_output.hh"
@@ -40,12 +39,6 @@ Nodes ask(const char* name, const std::vector<std::string>& arguments,
   return nodes_in(*text);
 }
 
-std::string short_name(const std::string& name) {
-  std::string result = name.substr(0, name.find('.'));
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
-
 }  // namespace
 
 bool is_job_id(std::string_view text) {
@@ -77,27 +70,16 @@ tl::expected<std::vector<std::string>, std::string> job_nodes(const std::string&
 
 PlacedHosts find_hosts_of(const FabricRoles& roles, const NameMap& names,
                           const std::vector<std::string>& nodes) {
-  std::unordered_map<std::string, uint32_t> whole, by_short;
-  for (uint32_t i = 0; i < roles.hosts.size(); ++i) {
-    const FabricHost& host = roles.hosts[i];
-    const auto renamed = names.by_text.find(host.name);
-    const bool own = host.slurm_name || renamed == names.by_text.end();
-    const std::string& name = own ? host.name : renamed->second;
-    whole.emplace(name, i);
-    const auto [found, added] = by_short.emplace(short_name(name), i);
-    if (!added) found->second = kNoIndex;
-  }
+  HostNames hosts;
+  for (uint32_t i = 0; i < roles.hosts.size(); ++i) hosts.add(name_of(roles.hosts[i], names), i);
   PlacedHosts placed;
   for (const std::string& node : nodes) {
-    auto found = whole.find(node);
-    if (found == whole.end()) {
-      found = by_short.find(short_name(node));
-      if (found == by_short.end() || found->second == kNoIndex) {
-        placed.absent.push_back(node);
-        continue;
-      }
+    const uint32_t host = hosts.find(node);
+    if (host == kNoIndex) {
+      placed.absent.push_back(node);
+    } else {
+      placed.hosts.push_back(host);
     }
-    placed.hosts.push_back(found->second);
   }
   return placed;
 }

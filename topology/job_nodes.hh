@@ -21,8 +21,7 @@ bool is_job_id(std::string_view text);
 tl::expected<std::vector<std::string>, std::string> job_nodes(const std::string& job,
                                                               std::chrono::milliseconds limit);
 
-// Indices into FabricRoles::hosts. A host has Slurm's name by `names`, else its own; they are equal
-// as in place_nodes: as a whole, or up to the first dot in any case where that is one host only.
+// Indices into FabricRoles::hosts, found under name_of() as HostNames does.
 struct PlacedHosts {
   std::vector<uint32_t> hosts;
   std::vector<std::string> absent;  // nodes that are none of the fabric's hosts

@@ -6,6 +6,7 @@
 #include "topology/audit_command.hh"
 #include "topology/fabric_source.hh"
 #include "topology/generate_command.hh"
+#include "topology/nvml_command.hh"
 #include "topology/show_command.hh"
 #include "topology/step_command.hh"
 #include "topology/text_table.hh"
@@ -35,7 +36,7 @@ constexpr Command kCommands[] = {
     {"show", mfu::run_show, kFailed},         {"audit", mfu::run_audit, 3},
     {"snapshot", mfu::run_snapshot, kFailed}, {"generate", mfu::run_generate, kFailed},
     {"diff", mfu::run_diff, kUsage},          {"discover", mfu::answer_discovery, kFailed},
-    {"step", mfu::run_step, kFailed}};
+    {"nvml", mfu::answer_nvml, kFailed},      {"step", mfu::run_step, kFailed}};
 
 }  // namespace
 

@@ -26,9 +26,11 @@ struct TaskPlacement {
 };
 
 struct StepPlacement {
-  std::string node;                  // its name, for Finding::place
-  uint32_t nodes = 0;                // of the step; 1: its network is not judged; 0: unknown
-  uint32_t tensor_parallel = 0;      // ranks of a tensor-parallel group; 0: unknown
+  std::string node;              // its name, for Finding::place
+  uint32_t nodes = 0;            // of the step; 1: its network is not judged; 0: unknown
+  uint32_t tensor_parallel = 0;  // ranks of a tensor-parallel group; 0: unknown
+  // Bus ids of the GPUs that Slurm gave it here, used or not; empty: unknown.
+  std::vector<std::string> allocated;
   std::vector<TaskPlacement> tasks;  // empty: the node itself is audited, all of it
 };
 
@@ -58,9 +60,12 @@ NodeRule audit_nic_ports;
 NodeRule audit_nccl_hca;
 // "pcie-link", high: fewer lanes, or slower ones, than both ends can.
 NodeRule audit_pcie;
-// "no-nvlink", high inside a known tensor-parallel group, else warning: pairs of the step's GPUs on
-// two sockets without NVLink.
+// "no-nvlink", high inside a known tensor-parallel group, else warning and only on nodes that have
+// NVLinks: pairs of the step's GPUs on two sockets without NVLink.
 NodeRule audit_nvlinks;
+// "nvlink-clique", high: GPUs of the step here are in several NVLink cliques, or some are in one
+// and others have a fault in their NVLink fabric.
+NodeRule audit_cliques;
 // "gpu-order", warning: CUDA numbers the GPUs in another order than the PCI bus.
 NodeRule audit_gpu_order;
 // "rank-gpu-map", warning: ranks share a GPU while another is idle, or would all be near to their
@@ -70,6 +75,13 @@ NodeRule audit_rank_map;
 NodeRule audit_gpu_models;
 // "mig-multi-node", information: MIG slices in a step of several nodes.
 NodeRule audit_mig;
+// "fragmented-gpus", information: a step of several nodes uses a part of this node's GPUs. With the
+// same share everywhere it fits into fewer: ceil(nodes * used / GPUs of the node) < nodes. Only
+// where the GPUs of all tasks are known.
+NodeRule audit_fragments;
+
+// Gpu::clique of all GPUs of all tasks; empty where one is unknown, or they have several.
+std::string clique_of(const NodeMap& map, const StepPlacement& step);
 
 }  // namespace mfu
 

@@ -80,6 +80,9 @@ std::vector<Finding> audit_nvlinks(const NodeMap& map, const StepPlacement& step
     for (const size_t gpu : used_gpus(map, step, task)) ranks.push_back({task.rank, gpu});
   }
   if (map.nvlinks.empty() || ranks.size() < 2) return {};
+  // Where there are none, whoever takes several GPUs knows it and cannot do better.
+  const bool any = std::count(map.nvlinks.begin(), map.nvlinks.end(), 1) != 0;
+  if (!any && step.tensor_parallel == 0) return {};
   size_t pairs = 0, slow = 0;
   std::vector<std::string> examples;
   for (size_t i = 0; i < ranks.size(); ++i) {
@@ -177,6 +180,62 @@ std::vector<Finding> audit_mig(const NodeMap& map, const StepPlacement& step,
                " in a step of " + std::to_string(step.nodes) +
                " nodes: NCCL has neither NVLink nor peer access between slices",
            "ask for whole GPUs: --gpus-per-node=TYPE:N without a MIG profile"}};
+}
+
+std::vector<Finding> audit_cliques(const NodeMap& map, const StepPlacement& step,
+                                   const NodeAuditOptions&) {
+  std::map<std::string, std::vector<std::string>> cliques;
+  std::vector<std::string> faulty;
+  for (const size_t index : step_gpus(map, step)) {
+    const Gpu& gpu = map.gpus[index];
+    if (!gpu.clique.empty()) cliques[gpu.clique].push_back(short_name(gpu));
+    if (!gpu.fabric_fault.empty()) {
+      faulty.push_back(short_name(gpu) + " (" + gpu.fabric_fault + ")");
+    }
+  }
+  if (cliques.empty() || (cliques.size() == 1 && faulty.empty())) return {};
+  std::vector<std::string> parts;
+  for (const auto& [clique, gpus] : cliques) parts.push_back(listed(gpus) + " in " + clique);
+  if (!faulty.empty()) parts.push_back(listed(faulty) + " in none");
+  return {
+      {"nvlink-clique", Severity::kHigh, step.node,
+       "the GPUs are not in one NVLink clique: " + listed(parts, "; "),
+       "ask for GPUs of one NVLink partition; to the administrator: nvidia-smi -q (Fabric), the "
+       "fabric manager's log"}};
+}
+
+std::string clique_of(const NodeMap& map, const StepPlacement& step) {
+  if (!all_gpus_known(map, step)) return {};
+  const std::vector<size_t> gpus = step_gpus(map, step);
+  const std::string& first = map.gpus[gpus[0]].clique;
+  const bool one = std::all_of(gpus.begin(), gpus.end(),
+                               [&](size_t gpu) { return map.gpus[gpu].clique == first; });
+  return one ? first : std::string();
+}
+
+std::vector<Finding> audit_fragments(const NodeMap& map, const StepPlacement& step,
+                                     const NodeAuditOptions&) {
+  if (step.nodes < 2 || !all_gpus_known(map, step)) return {};
+  const std::vector<size_t> used = owned_gpus(map, step);
+  std::set<std::string> kinds;
+  for (const size_t gpu : used) {
+    if (map.gpus[gpu].mig_instances != 0) return {};  // a part of it is no GPU
+    kinds.insert(kind_of(map.gpus[gpu]));
+  }
+  // A small GPU for a display is none that the step could have had.
+  const auto total =
+      static_cast<uint64_t>(std::count_if(map.gpus.begin(), map.gpus.end(), [&](const Gpu& gpu) {
+        return kinds.count(kind_of(gpu)) != 0;
+      }));
+  const uint64_t needed = (step.nodes * used.size() + total - 1) / total;
+  if (needed >= step.nodes) return {};
+  const std::string nodes = std::to_string(needed);
+  return {{"fragmented-gpus", Severity::kInformation, step.node,
+           "the step uses " + std::to_string(used.size()) + " of " + std::to_string(total) +
+               " GPUs here; with as many on each of its " + std::to_string(step.nodes) +
+               " nodes, they would fit into " + nodes,
+           "--nodes=" + nodes + " --gpus-per-node=" + std::to_string(total) +
+               ": more of the traffic stays inside of nodes"}};
 }
 
 }  // namespace mfu

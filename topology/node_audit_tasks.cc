@@ -115,7 +115,7 @@ std::vector<Finding> audit_cpu_affinity(const NodeMap& map, const StepPlacement&
 std::vector<Finding> audit_rank_map(const NodeMap& map, const StepPlacement& step,
                                     const NodeAuditOptions&) {
   const std::vector<const TaskPlacement*> tasks = by_local_rank(step);
-  const std::vector<size_t> gpus = step_gpus(map, step);
+  const std::vector<size_t> gpus = owned_gpus(map, step);
   if (tasks.size() < 2 || gpus.size() < 2) return {};
   auto place_in = [&gpus](size_t gpu) {
     return static_cast<size_t>(std::find(gpus.begin(), gpus.end(), gpu) - gpus.begin());

@@ -3,19 +3,19 @@
 #include "topology/node_discovery.hh"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <ctime>
 
 #include "topology/child_output.hh"
 #include "topology/driver_gpus.hh"
 #include "topology/node_file.hh"
+#include "topology/nvml_section.hh"
 #include "topology/pcie_link.hh"
 #include "topology/port_state.hh"
+#include "topology/whole_file.hh"
 
 namespace mfu {
 namespace {
@@ -68,35 +68,26 @@ std::string kept(const std::string& path, const std::string& key, timespec* writ
   return *text;
 }
 
-// All of it or nothing, whoever reads or writes at the same time. A failure costs the next step a
-// discovery, no more.
+// A failure costs the next step a discovery, no more.
 void keep(const std::string& path, const std::string& key, const std::string& text) {
   if (path.empty()) return;
-  std::string temporary = path + ".XXXXXX";
-  const int file = mkostemp(temporary.data(), O_CLOEXEC);
-  if (file < 0) return;
-  const std::string whole = text + std::string(kMark) + key + std::string(kMarkEnd);
-  size_t done = 0;
-  while (done < whole.size()) {
-    const ssize_t bytes = write(file, whole.data() + done, whole.size() - done);
-    if (bytes < 0 && errno == EINTR) continue;
-    if (bytes <= 0) break;
-    done += static_cast<size_t>(bytes);
-  }
-  const bool good = done == whole.size() && fchmod(file, 0644) == 0;
-  if (close(file) != 0 || !good || rename(temporary.c_str(), path.c_str()) != 0) {
-    unlink(temporary.c_str());
-  }
+  write_whole_file(path, text + std::string(kMark) + key + std::string(kMarkEnd), Kept::kInMemory);
+}
+
+time_t age_of(const timespec& written) {
+  return time(nullptr) - written.tv_sec;
+}
+bool is_fresh(const timespec& written, const NodeDiscovery& discovery) {
+  return age_of(written) >= 0 && age_of(written) < discovery.retry.count();
 }
 
 tl::expected<NodeMap, std::string> ask(const NodeDiscovery& discovery, const std::string& key) {
   const std::string failures = discovery.cache.empty() ? "" : discovery.cache + ".failed";
   timespec written = {};
   if (const std::string reason = kept(failures, key, &written); !reason.empty()) {
-    const time_t age = time(nullptr) - written.tv_sec;
-    if (age >= 0 && age < discovery.retry.count()) {
-      return tl::make_unexpected(reason + " (as found " + std::to_string(age) + " s ago; remove " +
-                                 failures + " to try again)");
+    if (is_fresh(written, discovery)) {
+      return tl::make_unexpected(reason + " (as found " + std::to_string(age_of(written)) +
+                                 " s ago; remove " + failures + " to try again)");
     }
   }
   const auto text = child_output(discovery.command, discovery.limit, kMostTopologyBytes);
@@ -131,6 +122,14 @@ tl::expected<NodeMap, std::string> discover_node(const NodeDiscovery& discovery)
   auto map = text.empty() ? ask(discovery, key) : node_map_from_xml(text, discovery.cache);
   if (!map && !text.empty()) map = ask(discovery, key);
   if (!map) return map;
+  if (!text.empty() && nvml_section_ages(*map) && !is_fresh(written, discovery)) {
+    auto fresh = ask(discovery, key);
+    if (fresh) {
+      map = std::move(fresh);
+    } else {
+      for (Gpu& gpu : map->gpus) gpu.clique = gpu.fabric_fault = "";
+    }
+  }
   read_port_states(discovery.root, &*map);
   read_pcie_links(discovery.root, &*map);
   read_driver_gpus(discovery.root, &*map);

@@ -14,14 +14,15 @@
 namespace mfu {
 
 struct NodeDiscovery {
-  // Prints hwloc's XML. By its path.
+  // Prints hwloc's XML, with NVML's section behind it (nvml_section.hh). By its path.
   std::vector<std::string> command = {"/usr/local/bin/mfu-topo", "show", "--xml"};
   std::chrono::milliseconds limit{5000};
   // In a folder that only we can write to. A file there is believed if it is ours and nobody else
   // can write it. Empty: none.
   std::string cache;
   // A failure is kept too, in CACHE.failed, and not tried again for as long: a driver that hangs
-  // delays one job step, not each.
+  // delays one job step, not each. What NVML tells of NVLink partitions, or has not told yet, is
+  // asked for again after as long, and forgotten where that fails (nvml_section_ages()).
   std::chrono::seconds retry{3600};
   std::string root;  // where /sys and /proc lie, "" or a capture's
 };

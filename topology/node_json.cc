@@ -36,11 +36,10 @@ void add_pci(const PciDevice& pci, Json* json) {
 
 Json gpu_json(const NodeMap& map, size_t index) {
   const Gpu& gpu = map.gpus[index];
-  Json json = {{"name", short_name(gpu)},
-               {"model", known(gpu.model)},
-               {"uuid", known(gpu.uuid)},
-               {"cuda_index", index_json(gpu.cuda_index)},
-               {"mig_instances", gpu.mig_instances}};
+  Json json = {{"name", short_name(gpu)},        {"model", known(gpu.model)},
+               {"uuid", known(gpu.uuid)},        {"cuda_index", index_json(gpu.cuda_index)},
+               {"minor", index_json(gpu.minor)}, {"mig_instances", gpu.mig_instances},
+               {"clique", known(gpu.clique)},    {"fabric_fault", known(gpu.fabric_fault)}};
   add_pci(gpu.pci, &json);
   Json gpus = Json::object();
   Json nics = Json::object();

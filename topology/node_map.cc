@@ -11,6 +11,8 @@
 #include <cstring>
 #include <memory>
 
+#include "topology/nvml_section.hh"
+
 namespace mfu {
 namespace {
 
@@ -63,12 +65,12 @@ bool is_gpu(const PciDevice& pci) {
   if (pci.pci_class == 0x0302) return true;  // 3D controller
   const bool display_or_accelerator =
       pci.pci_class == 0x0300 || pci.pci_class == 0x0380 || pci.pci_class == 0x1200;
-  return display_or_accelerator && (pci.vendor == 0x10de || pci.vendor == 0x1002);
+  return display_or_accelerator && (pci.vendor == kNvidia || pci.vendor == 0x1002);
 }
 
 // GH200, GB200 and their kin hang below a root port of NVIDIA's own CPU.
 bool is_coherent(hwloc_obj_t root_port) {
-  return root_port != nullptr && root_port->attr->bridge.upstream.pci.vendor_id == 0x10de &&
+  return root_port != nullptr && root_port->attr->bridge.upstream.pci.vendor_id == kNvidia &&
          root_port->attr->bridge.upstream.pci.class_id == 0x0604;
 }
 
@@ -341,7 +343,9 @@ tl::expected<NodeMap, std::string> node_map_from_xml(std::string_view text,
     return failed(std::string("hwloc cannot read it (") + std::strerror(errno) +
                   "): not XML, cut short, or of another version");
   }
-  return Reader(topology.get()).read();
+  NodeMap map = Reader(topology.get()).read();
+  read_nvml_section(text, &map);
+  return map;
 }
 
 tl::expected<std::string, std::string> discover_node_xml(const std::string& root) {

@@ -2,7 +2,7 @@
 // One type, whatever it comes from: hwloc's XML, a capture of sysfs, the live machine by way of a
 // child (node_discovery.hh), or NCCL's topology XML (nccl_topology.hh). What changes while a node
 // runs is read into it from sysfs (port_state.hh, pcie_link.hh) and from the driver
-// (driver_gpus.hh).
+// (driver_gpus.hh); NVML's word comes with the XML (nvml_section.hh).
 #ifndef MFU_TOPOLOGY_NODE_MAP_HH_
 #define MFU_TOPOLOGY_NODE_MAP_HH_
 
@@ -30,6 +30,8 @@ struct PcieLink {
   uint32_t max_width = 0;
 };
 
+inline constexpr uint16_t kNvidia = 0x10de;  // a PCI vendor
+
 struct PciDevice {
   std::string bus_id;      // "0000:4e:00.0", lower case
   uint16_t pci_class = 0;  // 0x0302
@@ -55,6 +57,10 @@ struct Gpu {
   bool coherent = false;              // its CPU is behind NVLink-C2C: GH200, GB200
   int32_t minor = -1;                 // N of /dev/nvidiaN; -1: unknown
   uint32_t mig_instances = 0;         // GPU instances that it is cut into
+  // GPUs of one NVLink clique reach each other by NVLink, also from node to node (NVL72):
+  // "<cluster UUID>.<clique id>". Empty: unknown, or it is in no NVLink fabric beyond the node.
+  std::string clique;
+  std::string fabric_fault;  // why a GPU of such a fabric has no clique now; empty: none known
 };
 
 enum class PortState : uint8_t { kUnknown, kNoState, kDown, kInit, kArmed, kActive };

@@ -41,8 +41,10 @@ tl::expected<SourcedNode, std::string> take_node(const std::string& path, uint32
   tl::expected<NodeMap, std::string> map;
   if (path.empty()) {
     NodeDiscovery discovery;
-    discovery.command = {own_program(), "show", "--xml"};
-    discovery.limit = std::chrono::seconds(seconds == 0 ? kNodeSeconds : seconds);
+    const uint32_t limit = seconds == 0 ? kNodeSeconds : seconds;
+    discovery.command = {own_program(), "show", "--xml", "--limit",
+                         std::to_string((limit + 1) / 2)};
+    discovery.limit = std::chrono::seconds(limit);
     map = discover_node(discovery);
     if (!map)
       map = tl::unexpected("this node: " + map.error() + "; mfu-topo show --xml tells more");

@@ -10,6 +10,7 @@
 #include "topology/fabric_picture.hh"
 #include "topology/node_picture.hh"
 #include "topology/node_source.hh"
+#include "topology/nvml_command.hh"
 #include "topology/text_table.hh"
 #include "topology/whole_file.hh"
 
@@ -81,7 +82,10 @@ int show(const Given& given) {
     throw WrongUsage{"--xml is of this node, and alone"};
   }
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // whoever runs us for it may be killed while a driver hangs
-  std::cout << value_or_fail(discover_node_xml());
+  const std::string xml = value_or_fail(discover_node_xml());
+  const NodeMap map = value_or_fail(node_map_from_xml(xml, "hwloc's own XML"));
+  const std::chrono::seconds given_limit(given.fabric.seconds);
+  std::cout << xml << nvml_section(map, given.fabric.seconds == 0 ? kNvmlLimit : given_limit);
   return 0;
 }
 
@@ -99,7 +103,8 @@ int run_show(int argc, char** argv) {
   add("all", options::bool_switch(&given.all), "every leaf of a fabric, also where many are equal");
   add("svg", options::value(&given.svg)->value_name("FILE"), "write a picture for a browser");
   add("json", options::bool_switch(&given.json), "one JSON object");
-  add("xml", options::bool_switch(&given.xml), "hwloc's XML of this node");
+  add("xml", options::bool_switch(&given.xml),
+      "hwloc's XML of this node, with NVML's word on its GPUs behind it");
   return run_command(argc, argv, {"show", kShow}, &shown, [&given] { return show(given); });
 }
 

@@ -45,28 +45,6 @@ std::string short_name(std::string_view name) {
   return result;
 }
 
-// Slurm's nodes, found by a host's name.
-class Listed {
- public:
-  explicit Listed(const std::vector<std::string>& nodes) {
-    for (const std::string& node : nodes) {
-      whole_.insert(node);
-      const auto [found, added] = short_.emplace(short_name(node), node);
-      if (!added && found->second != node) found->second.clear();  // of two nodes: none
-    }
-  }
-  // Empty if there is none.
-  std::string find(const std::string& host) const {
-    if (whole_.count(host) > 0) return host;
-    const auto found = short_.find(short_name(host));
-    return found == short_.end() ? "" : found->second;
-  }
-
- private:
-  std::unordered_set<std::string> whole_;
-  std::unordered_map<std::string, std::string> short_;
-};
-
 void note(std::vector<std::string>* notes, const std::vector<std::string>& names,
           const char* what) {
   if (!names.empty()) notes->push_back(count_hosts(names, what));
@@ -133,6 +111,24 @@ NodeNames adapter_names(const Fabric& fabric, const NameMap& names) {
   return result;
 }
 
+const std::string& name_of(const FabricHost& host, const NameMap& names) {
+  const auto renamed = names.by_text.find(host.name);
+  return host.slurm_name || renamed == names.by_text.end() ? host.name : renamed->second;
+}
+
+void HostNames::add(const std::string& name, uint32_t index) {
+  if (!whole_.emplace(name, index).second) return;
+  const auto [found, added] = short_.emplace(short_name(name), index);
+  if (!added) found->second = kNoIndex;
+}
+
+uint32_t HostNames::find(const std::string& name) const {
+  auto found = whole_.find(name);
+  if (found != whole_.end()) return found->second;
+  found = short_.find(short_name(name));
+  return found == short_.end() ? kNoIndex : found->second;
+}
+
 SlurmNodes place_nodes(const FabricRoles& roles, const NameMap& names,
                        const std::vector<std::string>* listed) {
   SlurmNodes nodes;
@@ -142,18 +138,17 @@ SlurmNodes place_nodes(const FabricRoles& roles, const NameMap& names,
   std::vector<std::string> twice;
   std::vector<std::string> adrift;
   size_t unfit = 0;
-  const Listed list(listed != nullptr ? *listed : std::vector<std::string>());
+  HostNames list;
+  for (uint32_t i = 0; listed != nullptr && i < listed->size(); ++i) list.add((*listed)[i], i);
   auto place = [&](const FabricHost& host, bool service) {
-    const auto renamed = names.by_text.find(host.name);
-    std::string name =
-        host.slurm_name || renamed == names.by_text.end() ? host.name : renamed->second;
+    std::string name = name_of(host, names);
     if (listed != nullptr) {
-      const std::string node = list.find(name);
-      if (node.empty()) {
+      const uint32_t node = list.find(name);
+      if (node == kNoIndex) {
         if (!service) is_node_name(name) ? unknown.push_back(name) : void(++unfit);
         return;
       }
-      name = node;
+      name = (*listed)[node];
     } else if (!is_node_name(name)) {
       ++unfit;
       return;

@@ -30,15 +30,28 @@ tl::expected<std::vector<std::string>, std::string> parse_node_list(std::string_
 // The map's names for adapters, by GUID and by whole description, for find_roles.
 NodeNames adapter_names(const Fabric& fabric, const NameMap& names);
 
+// Slurm's name of a host: by the map, else its own.
+const std::string& name_of(const FabricHost& host, const NameMap& names);
+
+// Finds things by the names of their hosts: by the whole name, or by it up to the first dot in any
+// case where that is one name only.
+class HostNames {
+ public:
+  void add(const std::string& name, uint32_t index);  // of equal names the first one counts
+  uint32_t find(const std::string& name) const;       // kNoIndex: none
+
+ private:
+  std::unordered_map<std::string, uint32_t> whole_, short_;
+};
+
 struct SlurmNodes {
   std::vector<std::vector<std::string>> by_unit;  // as FabricRoles::units, sorted
   std::vector<std::string> absent;                // of the list, but not in the fabric; sorted
   std::vector<std::string> notes;                 // for people: what was left out, and why
 };
 
-// Hosts under their names of the map (by_text may have a host's name), else their own. `listed`
-// restricts them to Slurm's nodes, and admits machines that look like service hosts; a host fits a
-// listed node by its whole name, or by it up to the first dot in any case. Null: all hosts.
+// Hosts under name_of(). `listed` restricts them to Slurm's nodes, found as HostNames does, and
+// admits machines that look like service hosts. Null: all hosts.
 SlurmNodes place_nodes(const FabricRoles& roles, const NameMap& names,
                        const std::vector<std::string>* listed);
 

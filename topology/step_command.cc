@@ -8,10 +8,12 @@
 #include <cstdio>
 #include <utility>
 
+#include "topology/driver_gpus.hh"
 #include "topology/fabric_audit.hh"
 #include "topology/fabric_source.hh"
 #include "topology/fabric_text.hh"
 #include "topology/host_list.hh"
+#include "topology/job_nodes.hh"
 #include "topology/node_discovery.hh"
 #include "topology/node_file.hh"
 #include "topology/node_source.hh"
@@ -72,13 +74,17 @@ bool add_line(std::string_view key, std::string_view value, StepRequest* request
         !parse_number(value.substr(comma + 1), &placement.local_rank)) {
       return false;
     }
-    request->tasks.push_back({placement, false, ""});
+    request->tasks.push_back({placement, {}, false, ""});
     return true;
   }
   if (request->tasks.empty()) return false;
   StepRequest::Task& task = request->tasks.back();
   if (key == "cpus") {
     if (auto cpus = CpuSet::from_list(value)) task.placement.cpus = *cpus;
+    return true;
+  }
+  if (key == "devices") {
+    if (auto minors = CpuSet::from_list(value)) task.openable = *minors;
     return true;
   }
   if (key != "env") return false;
@@ -88,7 +94,11 @@ bool add_line(std::string_view key, std::string_view value, StepRequest* request
 
 tl::expected<NodeMap, std::string> map_of(const StepRequest& request, const std::string& self) {
   if (!request.map.empty()) {
-    return take_node(request.map, 0).map([](SourcedNode node) { return std::move(node.map); });
+    auto node = take_node(request.map, 0);
+    if (!node) return tl::make_unexpected(std::move(node.error()));
+    // A file tells how nodes of this kind are built; minor numbers and UUIDs are this one's.
+    read_driver_gpus("", &node->map);
+    return std::move(node->map);
   }
   NodeDiscovery discovery;
   discovery.command = {self, "show", "--xml"};
@@ -97,22 +107,35 @@ tl::expected<NodeMap, std::string> map_of(const StepRequest& request, const std:
   return discover_node(discovery);
 }
 
+// What a task sees; none where nobody knows.
+std::vector<std::string> gpus_of(const StepRequest& request, const StepRequest::Task& task,
+                                 const NodeMap& map, const std::optional<GpuSet>& allocated) {
+  const auto order = task.placement.environment.find("CUDA_DEVICE_ORDER");
+  const bool pci = order != task.placement.environment.end() && order->second == "PCI_BUS_ID";
+  const auto devices = task.has_devices ? std::optional<std::string_view>(task.devices)
+                                        : std::optional<std::string_view>();
+  if (!task.openable.empty()) {
+    return visible_gpus(map, gpus_by_minor(map, task.openable), devices, pci);
+  }
+  auto all = visible_gpus(map, all_gpus(map), devices, pci);
+  if (request.confined == false || request.allocated.empty()) return all;
+  auto own = visible_gpus(map, allocated, devices, pci);
+  // Unknown is no harm where both come to the same.
+  if (!request.confined && all != own) own.clear();
+  return own;
+}
+
 StepPlacement placement_of(const StepRequest& request, const NodeMap& map) {
   StepPlacement step;
   step.node = request.node;
   step.nodes = request.nodes;
+  const auto allocated = gpus_by_place(map, request.allocated);
+  for (const size_t gpu : allocated.value_or(GpuSet())) {
+    step.allocated.push_back(map.gpus[gpu].pci.bus_id);
+  }
   for (const StepRequest::Task& task : request.tasks) {
     step.tasks.push_back(task.placement);
-    const auto order = task.placement.environment.find("CUDA_DEVICE_ORDER");
-    const bool pci = order != task.placement.environment.end() && order->second == "PCI_BUS_ID";
-    const auto devices = task.has_devices ? std::optional<std::string_view>(task.devices)
-                                          : std::optional<std::string_view>();
-    const auto gpus = [&](bool confined) {
-      return visible_gpus(map, devices, request.allocated, confined, pci);
-    };
-    // Unknown is no harm where both come to the same.
-    const bool known = request.confined || gpus(false) == gpus(true);
-    if (known) step.tasks.back().gpus = gpus(request.confined.value_or(false));
+    step.tasks.back().gpus = gpus_of(request, task, map, allocated);
   }
   return step;
 }
@@ -125,11 +148,7 @@ tl::expected<std::vector<Finding>, std::string> audit_fabric_place(const StepReq
   const auto listed = expand_hosts(request.hosts);
   if (!listed) return tl::make_unexpected(listed.error());
   const FabricRoles roles = find_roles(snapshot->fabric, adapter_names(snapshot->fabric, *names));
-  std::vector<uint32_t> hosts;
-  for (const std::string& name : *listed) {
-    const uint32_t host = roles.find_host(name);
-    if (host != kNoIndex) hosts.push_back(host);
-  }
+  const std::vector<uint32_t> hosts = find_hosts_of(roles, *names, *listed).hosts;
   if (hosts.empty()) {
     return tl::make_unexpected(request.fabric +
                                ": none of the step's nodes is in it: " + "see fabric-names=");
@@ -156,12 +175,13 @@ tl::expected<StepRequest, std::string> parse_step_request(std::string_view text)
   return request;
 }
 
-tl::expected<std::vector<Finding>, std::string> audit_step(const StepRequest& request,
-                                                           const std::string& self) {
+tl::expected<StepAudit, std::string> audit_step(const StepRequest& request,
+                                                const std::string& self) {
   const auto map = map_of(request, self);
   if (!map) return tl::make_unexpected(map.error());
   const StepPlacement step = placement_of(request, *map);
-  std::vector<Finding> findings = audit_node(*map, step);
+  StepAudit audit = {audit_node(*map, step), clique_of(*map, step)};
+  std::vector<Finding>& findings = audit.findings;
   size_t unknown = 0;
   for (size_t i = 0; i < step.tasks.size(); ++i) {
     const std::string& devices = request.tasks[i].devices;
@@ -176,29 +196,34 @@ tl::expected<std::vector<Finding>, std::string> audit_step(const StepRequest& re
                             " tasks are not in the node's topology",
                         "mfu-topo show, on the node"});
   }
-  if (request.fabric.empty()) return findings;
+  if (request.fabric.empty()) return audit;
   const auto place = audit_fabric_place(request);
   if (!place) {
     findings.push_back({kFabricUnknown, Severity::kInformation, request.fabric, place.error(),
                         "mfu-topo snapshot, by a timer"});
-    return findings;
+    return audit;
   }
   findings.insert(findings.end(), place->begin(), place->end());
-  return findings;
+  return audit;
 }
 
-std::string write_step_findings(const std::vector<Finding>& findings) {
+std::string write_step_findings(const StepAudit& audit) {
   std::string out;
   const auto add = [&out](std::string_view text, char end) {
     for (const char byte : text) out += byte >= ' ' && byte <= '~' ? byte : '?';
     out += end;
   };
-  for (const Finding& finding : findings) {
+  for (const Finding& finding : audit.findings) {
     add(severity_name(finding.severity), '\t');
     add(finding.rule, '\t');
     add(finding.place, '\t');
     add(finding.evidence, '\t');
     add(finding.remedy, '\n');
+  }
+  if (!audit.clique.empty()) {
+    add("fact", '\t');
+    add("clique", '\t');
+    add(audit.clique, '\n');
   }
   return out;
 }
@@ -210,15 +235,15 @@ int run_step(int argc, char** argv) {
     std::fputs("usage: mfu-topo step REQUEST\nRun by mfu-collector; see mfu-topo(1).\n", stderr);
     return 2;
   }
-  const auto findings =
+  const auto audit =
       read_node_file(argv[1], kMostRequest)
           .and_then(parse_step_request)
           .and_then([&](const StepRequest& request) { return audit_step(request, own_program()); });
-  if (!findings) {
-    std::fprintf(stderr, "mfu-topo: step: %s\n", findings.error().c_str());
+  if (!audit) {
+    std::fprintf(stderr, "mfu-topo: step: %s\n", audit.error().c_str());
     return 1;
   }
-  std::fputs(write_step_findings(*findings).c_str(), stdout);
+  std::fputs(write_step_findings(*audit).c_str(), stdout);
   return std::fflush(stdout) == 0 ? 0 : 1;
 }
 

@@ -24,10 +24,13 @@ namespace mfu {
 //   hosts=n[1-2]      its nodes               names=FILE     NodeGUID or description -> node name
 //   task=3,1          rank and local rank; the lines below are its
 //   cpus=0-13         that it may run on
+//   devices=0,2-3     N of each /dev/nvidiaN that it can open; `confined` does not count then: with
+//                     --gpu-bind or --gpus-per-task each task may have a device cgroup of its own
 //   env=NAME=VALUE    of its environment: CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER, NCCL_...
 struct StepRequest {
   struct Task {
     TaskPlacement placement;
+    CpuSet openable;  // minor numbers; empty: not told
     bool has_devices = false;
     std::string devices;  // CUDA_VISIBLE_DEVICES
   };
@@ -47,14 +50,21 @@ inline constexpr char kGpusUnknown[] = "gpus-unknown";
 // The same of a fabric that cannot be read, or that has none of the step's nodes.
 inline constexpr char kFabricUnknown[] = "fabric-unknown";
 
+struct StepAudit {
+  std::vector<Finding> findings;
+  // Gpu::clique that all GPUs of all tasks share: nodes of a step must have the same one to reach
+  // each other by NVLink. Empty: a GPU or its clique is unknown, or there are several.
+  std::string clique;
+};
+
 // Findings of the node and, with a fabric, of the step's place in it. `self`: mfu-topo's own path,
 // for discovery.
-tl::expected<std::vector<Finding>, std::string> audit_step(const StepRequest& request,
-                                                           const std::string& self);
+tl::expected<StepAudit, std::string> audit_step(const StepRequest& request,
+                                                const std::string& self);
 
-// "severity<TAB>rule<TAB>place<TAB>evidence<TAB>remedy", a line for each finding; bytes that are
-// not printable ASCII become '?'.
-std::string write_step_findings(const std::vector<Finding>& findings);
+// "severity<TAB>rule<TAB>place<TAB>evidence<TAB>remedy", a line for each finding, and behind them
+// "fact<TAB>clique<TAB>CLIQUE" where there is one; bytes that are not printable ASCII become '?'.
+std::string write_step_findings(const StepAudit& audit);
 
 // Arguments from behind "step" on: the request's file. 0, 1 (trouble, on standard error), 2
 // (usage).

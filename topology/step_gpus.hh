@@ -12,12 +12,16 @@ namespace mfu {
 
 // Indices into NodeMap::gpus, in the task's order; what is not found is left out.
 std::vector<size_t> seen_gpus(const NodeMap& map, const TaskPlacement& task);
-// Those that it computes on: what it sees, but where every task of the node sees as many as there
-// are tasks, that of its local rank, as all frameworks have it.
+// Those that it computes on: what it sees, but where all tasks of the node see the same ones, as
+// many as there are tasks, that of its local rank, as all frameworks have it.
 std::vector<size_t> used_gpus(const NodeMap& map, const StepPlacement& step,
                               const TaskPlacement& task);
 // Of the step in order of bus ids; all of the node when it has no tasks or nobody knows theirs.
 std::vector<size_t> step_gpus(const NodeMap& map, const StepPlacement& step);
+// The same with those that Slurm gave it and no task sees.
+std::vector<size_t> owned_gpus(const NodeMap& map, const StepPlacement& step);
+// There are tasks, and each of them sees GPUs of the map and no others.
+bool all_gpus_known(const NodeMap& map, const StepPlacement& step);
 
 // "cuda2", or the bus id where it has no name of its own.
 std::string short_name(const Gpu& gpu);

@@ -5,47 +5,53 @@
 namespace mfu {
 namespace {
 
-// By CUDA's number; -1s where the order is not known.
-std::vector<int> cuda_order(const NodeMap& map, std::vector<int> gpus, bool pci_order) {
-  auto gpu = [&map](int index) -> const Gpu& { return map.gpus[static_cast<size_t>(index)]; };
-  std::sort(gpus.begin(), gpus.end(),
-            [&gpu](int a, int b) { return gpu(a).pci.bus_id < gpu(b).pci.bus_id; });
-  const bool one_kind = std::all_of(gpus.begin(), gpus.end(), [&](int index) {
-    return gpu(index).pci.device == gpu(gpus[0]).pci.device &&
-           gpu(index).pci.vendor == gpu(gpus[0]).pci.vendor;
+bool one_model(const NodeMap& map, const GpuSet& gpus) {
+  return std::all_of(gpus.begin(), gpus.end(), [&](size_t gpu) {
+    return map.gpus[gpu].pci.device == map.gpus[gpus[0]].pci.device &&
+           map.gpus[gpu].pci.vendor == map.gpus[gpus[0]].pci.vendor;
   });
-  if (!pci_order && !one_kind) std::fill(gpus.begin(), gpus.end(), -1);
-  return gpus;
-}
-
-// GPUs whose place in PCI order is among those of the list. Slurm numbers them as gres.conf lists
-// them: where the driver's numbers are in another order than the bus, both may be meant.
-std::vector<int> allocated_gpus(const NodeMap& map, std::string_view allocated) {
-  const auto numbers = CpuSet::from_list(allocated);
-  std::vector<int> order;
-  for (size_t i = 0; i < map.gpus.size(); ++i) order.push_back(static_cast<int>(i));
-  if (allocated.empty() || !numbers) return order;
-  order = cuda_order(map, order, true);
-  std::vector<int> chosen;
-  for (size_t place = 0; place < order.size(); ++place) {
-    const int minor = map.gpus[static_cast<size_t>(order[place])].minor;
-    if (minor >= 0 && static_cast<size_t>(minor) != place) return {};
-    if (numbers->has(static_cast<uint32_t>(place))) chosen.push_back(order[place]);
-  }
-  return chosen;
 }
 
 }  // namespace
 
-std::vector<std::string> visible_gpus(const NodeMap& map, std::optional<std::string_view> devices,
-                                      std::string_view allocated, bool confined, bool pci_order) {
-  const std::vector<int> openable = allocated_gpus(map, confined ? allocated : std::string_view());
-  const std::vector<int> order = cuda_order(map, openable, pci_order);
+GpuSet all_gpus(const NodeMap& map) {
+  GpuSet gpus;
+  for (size_t i = 0; i < map.gpus.size(); ++i) gpus.push_back(i);
+  std::sort(gpus.begin(), gpus.end(),
+            [&map](size_t a, size_t b) { return map.gpus[a].pci.bus_id < map.gpus[b].pci.bus_id; });
+  return gpus;
+}
+
+std::optional<GpuSet> gpus_by_place(const NodeMap& map, std::string_view list) {
+  const auto places = CpuSet::from_list(list);
+  if (list.empty() || !places) return std::nullopt;
+  const GpuSet order = all_gpus(map);
+  GpuSet chosen;
+  for (size_t place = 0; place < order.size(); ++place) {
+    const int minor = map.gpus[order[place]].minor;
+    if (minor >= 0 && static_cast<size_t>(minor) != place) return std::nullopt;
+    if (places->has(static_cast<uint32_t>(place))) chosen.push_back(order[place]);
+  }
+  return chosen;
+}
+
+std::optional<GpuSet> gpus_by_minor(const NodeMap& map, const CpuSet& minors) {
+  GpuSet chosen;
+  for (const size_t gpu : all_gpus(map)) {
+    const int minor = map.gpus[gpu].minor;
+    if (minor >= 0 && minors.has(static_cast<uint32_t>(minor))) chosen.push_back(gpu);
+  }
+  return chosen.size() == minors.count() ? std::optional(chosen) : std::nullopt;
+}
+
+std::vector<std::string> visible_gpus(const NodeMap& map, const std::optional<GpuSet>& openable,
+                                      std::optional<std::string_view> devices, bool pci_order) {
+  // By CUDA's number; empty where that is not known.
+  const bool ordered = openable && (pci_order || one_model(map, *openable));
+  const GpuSet numbered = ordered ? *openable : GpuSet();
   std::vector<std::string> visible;
   if (!devices) {
-    for (const int gpu : order) {
-      if (gpu >= 0) visible.push_back(map.gpus[static_cast<size_t>(gpu)].pci.bus_id);
-    }
+    for (const size_t gpu : numbered) visible.push_back(map.gpus[gpu].pci.bus_id);
     return visible;
   }
   std::string_view rest = *devices;
@@ -58,19 +64,21 @@ std::vector<std::string> visible_gpus(const NodeMap& map, std::optional<std::str
       visible.emplace_back(item);
       continue;
     }
-    int gpu = -1;
+    size_t gpu = map.gpus.size();
     if (item.starts_with("GPU-")) {
-      gpu = map.find_gpu(item);
+      const int found = map.find_gpu(item);
+      const auto index = static_cast<size_t>(found);
+      if (found < 0) break;
+      if (!openable || std::count(openable->begin(), openable->end(), index) != 0) gpu = index;
     } else {
       const auto number = CpuSet::from_list(item);
       if (!number || number->count() != 1) break;
       size_t place = 0;
-      while (place < order.size() && !number->has(static_cast<uint32_t>(place))) ++place;
-      if (place == order.size()) break;
-      gpu = order[place];
+      while (place < numbered.size() && !number->has(static_cast<uint32_t>(place))) ++place;
+      if (place < numbered.size()) gpu = numbered[place];
     }
-    if (gpu < 0) break;
-    visible.push_back(map.gpus[static_cast<size_t>(gpu)].pci.bus_id);
+    if (gpu == map.gpus.size()) break;
+    visible.push_back(map.gpus[gpu].pci.bus_id);
   }
   return visible;
 }

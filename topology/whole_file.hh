@@ -9,8 +9,10 @@ namespace mfu {
 
 // Writes a new file beside `path` and moves it there, readable by all: whoever reads `path` has the
 // old text or the new one. Empty, or the error, which names the path; then the old file is as it
-// was.
-std::string write_whole_file(const std::string& path, std::string_view text);
+// was. kOnDisk: comes back when it would survive a loss of power.
+enum class Kept { kInMemory, kOnDisk };
+std::string write_whole_file(const std::string& path, std::string_view text,
+                             Kept kept = Kept::kOnDisk);
 
 }  // namespace mfu
 

@@ -7,6 +7,8 @@ cd "$(dirname "$0")/../.." || exit 2
 . tests/cluster/lib.sh
 B=${B:-build}
 topo=$(realpath -e "$B/mfu-topo") || exit 2
+fakes=$(realpath "$B/tests/fake")
+cxx=$(sed -n 's/^CXX = //p' config.mk)
 scratch=$(mktemp -d)
 simulator=
 trap '[[ -z $simulator ]] || kill "$simulator" 2>/dev/null; rm -rf "$scratch"' EXIT
@@ -170,6 +172,46 @@ like "$code $out" '^0 Node .* CPU' 'show: this node'
 live=$(tail -n +2 <<<"$out")
 run show --node node.xml
 is "$code $(grep -c . <<<"$out")" "0 $(grep -c . <<<"$live" | awk '{ print $1 + 1 }')" 'show --node: as long as the live one'
+
+# Two GPUs of the fake libnvidia-ml, and one whose NVML hangs where the driver does.
+for id in 0000:1b:00.0 0000:2b:00.0; do
+    mkdir -p "machine/sys/bus/pci/devices/$id"
+    (cd "machine/sys/bus/pci/devices/$id" && echo 0x030200 >class && echo 0x10de >vendor && echo 0x2330 >device &&
+        head -c 64 /dev/zero >config)
+done
+mkdir hanging
+echo '#include <unistd.h>
+__attribute__((constructor)) static void hang() { for (;;) pause(); }' |
+    "$cxx" -shared -fPIC -x c++ - -o hanging/libnvidia-ml.so.1 || not_ok 'a library that hangs' "$cxx"
+xml_with() {
+    out=$(HWLOC_FSROOT=$scratch/machine LD_LIBRARY_PATH=$1 "$topo" show --xml --limit "$2" 2>err)
+    code=$?
+    err=$(<err)
+}
+xml_with "$fakes" 60
+says 0 'show --xml asks NVML'
+printf '%s\n' "$out" >nvml.xml
+run show --node nvml.xml --json
+is "$(jq -c '[.gpus[] | [.minor, .nvlinks[], .clique, .fabric_fault]]' <<<"$out")" \
+    '[[0,"0000:2b:00.0",null,null],[1,"0000:1b:00.0",null,null]]' "show --node: NVML's word is in the file"
+xml_with "$scratch/hanging" 1
+is "$code $(tail -n 1 <<<"$out")" '0 </topology>' "show --xml is hwloc's alone where NVML hangs"
+xml_with /nonexistent 60
+is "$code $(tail -n 1 <<<"$out")" '0 </topology>' "show --xml is hwloc's alone without NVML"
+sed 's/ minor=\(.\)/ minor=\1 clique=ab.\1/' nvml.xml >cliques.xml
+run audit --node cliques.xml
+is "$code $(grep -o 'nvlink-clique\|0000:1b:00.0 in .*' <<<"$out" | paste -sd' ')" \
+    '2 nvlink-clique 0000:1b:00.0 in ab.0; 0000:2b:00.0 in ab.1' 'audit --node: two cliques'
+cat >request <<END
+node=n1
+nodes=1
+map=$scratch/cliques.xml
+task=0,0
+devices=1
+END
+run step request
+is "$code $out" "0 fact"$'\t'"clique"$'\t'"ab.1" 'step: the clique of its GPU'
+
 cat >nccl.xml <<'XML'
 <?xml version="1.0"?>
 <!-- <topology> -->

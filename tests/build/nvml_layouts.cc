@@ -7,6 +7,7 @@
 
 #include "profiler/nvml_abi.hh"
 #include "profiler/nvml_gate.hh"
+#include "topology/nvml_abi.hh"
 
 namespace abi = mfu::nvml::abi;
 
@@ -36,6 +37,11 @@ SAME_FUNCTION(nvmlDeviceGetClockInfo, DeviceKindNumber);
 SAME_FUNCTION(nvmlDeviceGetMaxClockInfo, DeviceKindNumber);
 SAME_FUNCTION(nvmlDeviceGetTemperature, DeviceKindNumber);
 SAME_FUNCTION(nvmlDeviceGetCurrentClocksThrottleReasons, DeviceNumber64);
+SAME_FUNCTION(nvmlDeviceGetUtilizationRates, DeviceUtilization);
+SAME_FUNCTION(nvmlDeviceGetCurrPcieLinkGeneration, DeviceNumber);
+SAME_FUNCTION(nvmlDeviceGetCurrPcieLinkWidth, DeviceNumber);
+SAME_FUNCTION(nvmlDeviceGetMaxPcieLinkGeneration, DeviceNumber);
+SAME_FUNCTION(nvmlDeviceGetMaxPcieLinkWidth, DeviceNumber);
 SAME_FUNCTION(nvmlGpmQueryDeviceSupport, QueryGpm);
 SAME_FUNCTION(nvmlGpmSampleAlloc, AllocateSample);
 SAME_FUNCTION(nvmlGpmSampleGet, TakeSample);
@@ -54,6 +60,8 @@ SAME_FIELD(nvmlGpmMetricsGet_t, sample1, GpmMetrics, before);
 SAME_FIELD(nvmlGpmMetricsGet_t, sample2, GpmMetrics, after);
 static_assert(offsetof(nvmlGpmMetricsGet_t, metrics) == offsetof(abi::GpmMetrics, metrics));
 static_assert(sizeof(nvmlGpmMetricsGet_t) <= sizeof(abi::GpmMetrics));
+SAME_FIELD(nvmlUtilization_t, gpu, Utilization, gpu);
+static_assert(sizeof(nvmlUtilization_t) == sizeof(abi::Utilization));
 SAME_FIELD(nvmlGpmSupport_t, version, GpmSupport, version);
 SAME_FIELD(nvmlGpmSupport_t, isSupportedDevice, GpmSupport, supported);
 
@@ -80,12 +88,43 @@ static_assert(nvmlClocksThrottleReasonHwThermalSlowdown == 0x40);
 static_assert(nvmlClocksThrottleReasonHwPowerBrakeSlowdown == 0x80);
 static_assert(nvmlClocksThrottleReasonDisplayClockSetting == 0x100);
 
+// What topology/ asks.
+namespace links = mfu::nvml_abi;
+static_assert(kFits<decltype(nvmlDeviceGetMinorNumber), links::DeviceNumber>);
+static_assert(kFits<decltype(nvmlDeviceGetP2PStatus), links::PairStatus>);
+static_assert(kFits<decltype(nvmlDeviceGetUUID), links::DeviceText>);
+static_assert(kFits<decltype(nvmlDeviceGetHandleByPciBusId_v2), links::DeviceByText>);
+static_assert(NVML_P2P_CAPS_INDEX_NVLINK == links::kNvlinkCapability);
+static_assert(NVML_P2P_STATUS_OK == links::kPairLinked);
+static_assert(NVML_P2P_STATUS_UNKNOWN == links::kPairUnknown);
+
 #if NVML_API_VERSION >= 12
 SAME_FUNCTION(nvmlDeviceGetCurrentClocksEventReasons, DeviceNumber64);
 SAME_FUNCTION(nvmlGpmMigSampleGet, TakeMigSample);
+SAME_FUNCTION(nvmlDeviceGetC2cModeInfoV, DeviceC2cMode);
+SAME_FIELD(nvmlC2cModeInfo_v1_t, isC2cEnabled, C2cMode, enabled);
+static_assert(sizeof(nvmlC2cModeInfo_v1_t) == sizeof(abi::C2cMode));
 SAME_FUNCTION(nvmlDeviceGetTemperatureV, DeviceTemperature);
 SAME_FIELD(nvmlTemperature_v1_t, version, Temperature, version);
 SAME_FIELD(nvmlTemperature_v1_t, sensorType, Temperature, sensor);
 SAME_FIELD(nvmlTemperature_v1_t, temperature, Temperature, celsius);
 static_assert(nvmlTemperature_v1 == abi::kTemperatureVersion);
+#endif
+
+#ifdef NVML_GPU_FABRIC_UUID_LEN
+#define SAME_FABRIC(theirs, ours)                                                  \
+  static_assert(sizeof(theirs) == sizeof(links::ours) &&                           \
+                offsetof(theirs, clusterUuid) == offsetof(links::ours, cluster) && \
+                offsetof(theirs, status) == offsetof(links::ours, status) &&       \
+                offsetof(theirs, cliqueId) == offsetof(links::ours, clique) &&     \
+                offsetof(theirs, state) == offsetof(links::ours, state))
+SAME_FABRIC(nvmlGpuFabricInfo_t, Fabric);
+SAME_FABRIC(nvmlGpuFabricInfo_v2_t, FabricV);
+static_assert(nvmlGpuFabricInfo_v2 == links::kFabricVersion);
+static_assert(kFits<decltype(nvmlDeviceGetGpuFabricInfo), links::DeviceFabric>);
+static_assert(kFits<decltype(nvmlDeviceGetGpuFabricInfoV), links::DeviceFabricV>);
+static_assert(NVML_GPU_FABRIC_STATE_NOT_SUPPORTED == links::kNoFabric);
+static_assert(NVML_GPU_FABRIC_STATE_NOT_STARTED == links::kNotStarted);
+static_assert(NVML_GPU_FABRIC_STATE_IN_PROGRESS == links::kInProgress);
+static_assert(NVML_GPU_FABRIC_STATE_COMPLETED == links::kCompleted);
 #endif

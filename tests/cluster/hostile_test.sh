@@ -13,6 +13,7 @@ first_port=61000 last_port=61999                 # the default range
 # sound JOB LINE NAME: the reader takes the line, whatever it says.
 sound() {
     local text="mfu/1 ${2##*mfu/1 }"
+    text=${text%% mfu-place/1 *} # findings of placement stand behind it
     like "$text" '^mfu/1 mfu=[^ ]+ ([a-z]+=[!-~]+ )*sum=([0-9a-z]*,){36}[0-9a-z]*\.$' "$3: the line is sound"
     ok "$3: at most 768 bytes" test "${#text}" -le 768
     [[ -x $build/mfu-report ]] || return 0
@@ -226,6 +227,31 @@ for value in 'future-key=1' 'x,y=$(' $'flops=1e15\n' "$(printf '%09000d' 0)"; do
     ok "inherited option '${value:0:14}': srun runs" env "$option=$value" srun -n1 --gpus=1 true
 done
 ok 'typed option: a wrong one is refused' test "$(srun -n1 --gpus=1 --mfu-profile=future-key=1 true 2>&1 | grep -c 'unknown key')" -ge 1
+
+# --- what a profiled task and its collector have of each other: nothing
+
+for profile in off on; do
+    # shellcheck disable=SC2016
+    srun -n1 --gpus=1 --mfu-profile=$profile sh -c 'for fd in /proc/$$/fd/*; do readlink "$fd"; done; exit 0' |
+        sed 's/:.*//' | sort >"$work/descriptors.$profile"
+done
+ok 'descriptors: a task has some' test -s "$work/descriptors.off"
+is "$(cat "$work/descriptors.on")" "$(cat "$work/descriptors.off")" 'descriptors: a profiled task has none more'
+
+job=$(submit_as alice -n2 -N2 --gpus-per-task=1 --mfu-profile=on -o "$work/held.out" --wrap \
+    "STRANGE=1 LD_PRELOAD=$work/strange.so srun -e $work/held.err train --ranks 2 --steps 80 --step-ms 50 --truth $work/held.%r")
+# The batch script's and the step's two.
+three_collectors() { [[ $(ours 'mfu-collector --step' | wc -l) -eq 3 ]]; }
+ok 'collectors: they are there' wait_until 20 three_collectors
+collectors=$(ours 'mfu-collector --step')
+held() { for pid in $collectors; do find "/proc/$pid/fd" -printf '%l\n'; done 2>/dev/null; }
+holds_no_file() { ! held | grep -q "^$work/"; }
+ok "collectors: none holds a file of the job's" wait_until 5 holds_no_file
+is "$(held | grep -c '^/dev/null$')" 9 'collectors: their own standard streams are empty'
+environment=$(for pid in $collectors; do tr '\0' '\n' <"/proc/$pid/environ"; done)
+is "$(grep -c '^MFU_CLUSTER_NODE=' <<<"$environment")" 3 "collectors: each has slurmd's environment"
+unlike "$environment" 'STRANGE|LD_PRELOAD|CUDA_INJECTION64_PATH|MFU_RECORD_DIR' "collectors: and nothing of the job's"
+wait_job "$job"
 
 # --- nothing is left behind
 

@@ -43,6 +43,15 @@ map=$MFU_CLUSTER_DIR/node.xml
 chmod 644 "$map"
 mfu_plugin update=10 node-map="$map"
 
+# places JOB [OPTION...]: what mfu-report says of its placement.
+places() {
+    "$build/mfu-report" --placement -j "$@"
+}
+# finding JOB JQ: of its first finding, from JSON.
+finding() {
+    "$build/mfu-report" -j "$1" --json | jq -r ".jobs[0] | $2"
+}
+
 right=map_cpu:${cpus[0]},${cpus[1]} wrong=map_cpu:${cpus[1]},${cpus[0]}
 run=(srun -N1 -n2 --gpus=2 --mfu-profile --export=ALL)
 
@@ -57,6 +66,10 @@ is "$(errors "$work/right")" '' 'well bound: silence'
 l=$(line "$(job_named right)" 's=0')
 diagnose "$l"
 is "$(value "$l" place)" ok 'well bound: place=ok'
+ok 'well bound: nothing behind the line' test "${l##*.}" = ''
+is "$(places "$(job_named right)")" '1 job: 0 with findings, 1 audited without any' 'well bound: mfu-report has no findings'
+is "$(finding "$(job_named right)" '"\(.findings) \(.findings_left_out) \(.findings_reason)"')" '[] false null' \
+    'well bound: nor has its JSON'
 
 "${run[@]}" --cpu-bind="$wrong" --job-name=wrong train --ranks 2 --steps 20 2>"$work/wrong" >/dev/null
 is "$?" 0 'bound to far CPUs: runs'
@@ -70,6 +83,15 @@ diagnose "$l"
 is "$(value "$l" place)" 'warn:3(cpu-gpu-remote,rank-gpu-map)' 'bound to far CPUs: in the line'
 is "$("$build/mfu-report" -j "$(job_named wrong)" --json | jq -r '.jobs[0].place')" 'warn:3(cpu-gpu-remote,rank-gpu-map)' 'and in mfu-report'
 
+is "$(places "$(job_named wrong)" | head -n 1)" "$(job_named wrong): warn:3(cpu-gpu-remote,rank-gpu-map) (wrong, root)" \
+    'bound to far CPUs: a block in mfu-report'
+like "$(places "$(job_named wrong)")" $'\n  warning cpu-gpu-remote: n[1-4] rank 1: runs on CPUs .* none of them near to cuda1.*\n    -> srun --cpu-bind=' \
+    'with the evidence and the remedy'
+is "$(finding "$(job_named wrong)" '.findings | map(.rule) | join(" ")')" 'cpu-gpu-remote cpu-gpu-remote rank-gpu-map' \
+    'and all of them in JSON'
+is "$(finding "$(job_named wrong)" .findings_left_out)" false 'of which none was left out'
+diagnose "$(places "$(job_named wrong)")"
+
 "${run[@]}" --cpu-bind="$wrong" --mfu-placement=quiet --job-name=quiet train --ranks 2 --steps 20 2>"$work/quiet" >/dev/null
 is "$(errors "$work/quiet")" '' 'quiet: nothing is said'
 is "$(value "$(line "$(job_named quiet)" 's=0')" place)" 'warn:3(cpu-gpu-remote,rank-gpu-map)' 'quiet: the line has it'
@@ -77,6 +99,8 @@ is "$(value "$(line "$(job_named quiet)" 's=0')" place)" 'warn:3(cpu-gpu-remote,
 "${run[@]}" --cpu-bind="$wrong" --mfu-placement=off --job-name=off train --ranks 2 --steps 20 2>"$work/off" >/dev/null
 is "$(errors "$work/off")" '' 'off: nothing is said'
 is "$(value "$(line "$(job_named off)" 's=0')" place)" '' 'off: nothing is in the line'
+is "$(places "$(job_named off)")" '1 job: 0 with findings, 0 audited without any, 1 not audited' 'off: mfu-report says so'
+is "$(finding "$(job_named off)" '"\(.findings) \(.findings_reason)"')" 'null not audited' 'off: and why in JSON'
 
 "${run[@]}" --cpu-bind="$wrong" --mfu-placement=strict --job-name=strict touch "$work/started" 2>"$work/strict" >/dev/null
 is "$?" 78 'strict: the step fails'
@@ -96,6 +120,48 @@ is "$(value "$(line "$(job_named good)" 's=0')" place)" ok 'strict: place=ok'
 
 like "$(srun -n1 --gpus=1 --mfu-placement=sometimes true 2>&1)" 'must be off, quiet, warn or strict' 'an unknown word is refused'
 
+# --- several nodes and steps: the first node's collector has the findings of all
+
+cat >"$work/two.sh" <<SH
+#!/bin/sh
+srun -N2 --ntasks-per-node=2 --gpus-per-node=2 --mfu-profile --cpu-bind=$wrong train --ranks 4 --steps 20
+srun -N1 -n2 --gpus=2 --mfu-profile --cpu-bind=$right train --ranks 2 --steps 20
+SH
+chmod 755 "$work/two.sh"
+job=$(sbatch --parsable -N2 --ntasks-per-node=2 --gres=gpu:2 --job-name=two -o "$work/two.out" --export=ALL "$work/two.sh")
+l=$(line "$job" 's=0-1')
+diagnose "$l"
+is "$(value "$l" place)" 'warn:6(cpu-gpu-remote,rank-gpu-map)' 'two nodes: counted together'
+is "$(finding "$job" '[.findings[] | select(.rule == "cpu-gpu-remote").place | scan("n[1-4]")] | unique | length')" 2 \
+    'two nodes: the findings of both'
+is "$(finding "$job" '.findings | map(.severity) | unique | join(" ")')" warning 'two nodes: and a step without any takes none away'
+diagnose "$(places "$job")"
+
+# A fabric of NVLinks that the nodes do not share.
+cat >"$MFU_CLUSTER_DIR/topo" <<SH
+#!/bin/sh
+"$product/mfu-topo" "\$@" || exit
+printf 'fact\tclique\track-of-%s\n' "\$(sed -n 's/^node=//p' "\$2")"
+SH
+chmod 755 "$MFU_CLUSTER_DIR/topo"
+mfu_plugin update=10 node-map="$map" topo="$MFU_CLUSTER_DIR/topo"
+srun -N2 -n4 --ntasks-per-node=2 --gpus-per-node=2 --mfu-profile --cpu-bind="$right" --job-name=racks train --ranks 4 --steps 20 >/dev/null 2>&1
+job=$(job_named racks)
+is "$(value "$(line "$job" 's=0')" place)" 'bad:1(nvlink-clique-crossed)' 'two NVLink fabrics: counted'
+like "$(places "$job")" 'high nvlink-clique-crossed: job: 2 nodes with 4 GPUs lie in 2 NVLink cliques, and fit into 1: 1 from n[1-4] on' \
+    'two NVLink fabrics: which nodes'
+like "$(sacct -j "$job" -X -n -P -o AdminComment)" 'mfu/1 .*\. mfu-place/1 high nvlink-clique-crossed \{job\}\{.*\} \.$' \
+    'in the accounting record behind the line'
+
+# In the users' own comment there is no room.
+mfu_plugin update=10 node-map="$map" field=comment
+"${run[@]}" --cpu-bind="$wrong" --job-name=short train --ranks 2 --steps 20 >/dev/null 2>&1
+l=$(line "$(job_named short)" 's=0' Comment)
+is "$(value "$l" place)" 'warn:3(cpu-gpu-remote,rank-gpu-map)' 'field=comment: the line has the verdict'
+ok 'field=comment: and nothing behind it' test "${l##*.}" = ''
+is "$("$build/mfu-report" -j "$(job_named short)" --field comment --json | jq -r '.jobs[0].findings_reason')" 'not in this field' \
+    'field=comment: mfu-report says so'
+
 # --- what is wrong with the audit costs no job
 
 mfu_plugin update=10 node-map=/nonexistent/map
@@ -105,6 +171,7 @@ is "$(errors "$work/nomap")" '' 'no map: nothing is said to the job'
 l=$(line "$(job_named nomap)" 's=0')
 is "$(value "$l" place)" '' 'no map: the line says nothing of it'
 like "$(<"$MFU_CLUSTER_DIR/log/collector.log")" 'placement: .*mfu-topo' 'no map: collectors report it'
+is "$(finding "$(job_named nomap)" '.findings[0] | "\(.severity) \(.rule)"')" 'information not-audited' 'no map: mfu-report says why'
 "${run[@]}" --mfu-placement=strict --job-name=unknown train --ranks 2 --steps 20 >/dev/null 2>&1
 is "$?" 0 'strict: what cannot be audited is not refused'
 done_testing

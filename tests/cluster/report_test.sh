@@ -16,6 +16,8 @@ line='mfu/1 mfu=51.9% hfu=n/a(no-counts) basis=model gpus=8xH100-SXM peak=989.4(
 line+=' mem=0.2% idle=9.5% steps=20 step=1.10s cover=100.0%/99.8% s=0 sum=opvj41gmps0,1bmlhqzz0yyo,28uput4w,28uput4w,'
 line+='28uput4w,28uput4o,1r86jev4,9s736rk,7ip31mo,5tkkxs,5tkkxs,k,a3u8cn4,,,,,,,,,,,,,,,,,,,,,,,,.'
 plain='mfu/1 mfu=n/a(no-flops) hfu=n/a(no-counts) gpus=8xH100-SXM peak=n/a compute=n/a(denied) comm=n/a mem=n/a idle=n/a'
+# Findings of placement, behind the line.
+findings='mfu-place/1 high nic-down {n3 mlx5_2}{port 1 is %22DOWN%22}{ibstat} warning gpu-order {n1}{n2}+{seen}{mend} + .'
 plain+=' cover=0.0%/0.0% s=0 sum=,,,28uput4w,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,.'
 # A GPU for 0.4 s: 0.2 s of training steps, 0.1 s of a checkpoint, 0.06 s before and 0.04 s behind them, at 600 W; of a
 # job's first run, and of its second.
@@ -42,7 +44,7 @@ array=$(submit --gres=gpu:1 --array=1-2 --job-name=arr --wrap "$hold")
 requeued=$(submit --gres=gpu:1 --requeue --wrap "$hold")
 for job in "$two" "$alices" "$requeued"; do started "$job"; done
 started "$array" 2
-scontrol update "jobid=$two" admincomment="note $line end" comment="$plain"
+scontrol update "jobid=$two" admincomment="note $line $findings end" comment="$plain"
 scontrol update "jobid=$alices" admincomment="$plain"
 scontrol update "jobid=$requeued" admincomment="${line:0:-5}"
 for job in "$two" "$alices" "$array"; do finish "$job"; done
@@ -99,6 +101,27 @@ is "$(query '[.format, (.jobs | length), .totals.jobs_with_mfu] | join(" ")')" '
 is "$(query '.jobs[0] | "\(.mfu) \(.sums.elapsed_ns)"')" '0.519 176000000000' 'JSON: exact sums'
 is "$(query '.jobs[0].line')" "$line" 'JSON: the line as it stands'
 is "$(query '.jobs[1] | "\(.mfu) \(.mfu_reason) \(.time_reason)"')" 'null no-flops denied' 'JSON: reasons'
+
+# --- findings of placement
+is "$("$report" --placement -j "$two,$alices,$array")" "$two: not known whether all is well (train, root)
+  high nic-down: n3 mlx5_2: port 1 is \"DOWN\"
+    -> ibstat
+  warning gpu-order: n1, n2, ...: seen
+    -> mend
+  and more, which had no room
+
+4 jobs: 1 with findings, 0 audited without any, 2 no line, 1 not audited" '--placement'
+is "$("$report" --placement -P -n -j "$two" | head -n 1)" "$two|-|high|nic-down|n3 mlx5_2|port 1 is \"DOWN\"|ibstat" \
+    '--placement as a table'
+is "$(query '.jobs[0] | "\(.findings | length) \(.findings[0].place) \(.findings_left_out) \(.findings_reason)"')" \
+    '2 n3 mlx5_2 true null' 'JSON: findings'
+is "$(query '.jobs[1] | "\(.findings) \(.findings_left_out) \(.findings_reason)"')" 'null null not audited' \
+    'JSON: why there are none'
+is "$("$report" --placement --json -j "$two" | jq -c '.jobs[0].findings')" "$(query '.jobs[0].findings' | jq -c .)" \
+    '--placement --json'
+for wrong in --goodput --format=jobid --helpformat; do
+    like "$(code "$report" --placement "$wrong")" '^2 mfu-report: --placement goes with neither' "--placement with $wrong"
+done
 
 # columns that are chosen
 is "$("$report" -j "$two" -P -o jobid,Mfu,name%2,gpu,peak | paste -sd' ')" \

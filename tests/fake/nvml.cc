@@ -16,6 +16,7 @@
 #include "profiler/nvml_abi.hh"
 #include "tests/fake/gpu_model.hh"
 #include "tests/fake/nvml_values.hh"
+#include "topology/nvml_abi.hh"
 
 using namespace mfu::nvml::abi;
 using mfu::fake::GpuModel;
@@ -85,6 +86,15 @@ Library& library() {
     fresh->values.clock_limit_mhz = 1980;
     fresh->values.temperature_c = 61;
     fresh->values.tensor_percent = 55;
+    fresh->values.busy_percent = 90;
+    fresh->values.link_generation = fresh->values.most_link_generation = 5;
+    fresh->values.link_width = fresh->values.most_link_width = 16;
+    if (const char* link = std::getenv("FAKE_NVML_LINK")) {
+      NvmlValues& values = fresh->values;
+      if (std::sscanf(link, "%ux%u", &values.link_generation, &values.link_width) != 2) {
+        std::abort();
+      }
+    }
     fresh->loaded_ns = now_ns();
     read_rules("FAKE_NVML_FAIL", false, fresh);
     read_rules("FAKE_NVML_HANG", true, fresh);
@@ -116,6 +126,9 @@ int enter(const char* function, bool before_init = false) {
 Gpu* gpu_of(Handle device) {
   return reinterpret_cast<Gpu*>(reinterpret_cast<uintptr_t>(device) & ~uintptr_t{1});
 }
+int index_of(Handle device) {
+  return static_cast<int>(gpu_of(device) - library().gpus);
+}
 bool is_slice(Handle device) {
   return (reinterpret_cast<uintptr_t>(device) & 1) != 0;
 }
@@ -140,6 +153,16 @@ int tell(const char* function, Handle device, Value NvmlValues::*value, Out* out
   std::lock_guard lock(library().mutex);
   *out = static_cast<Out>(library().values.*value);
   return 0;
+}
+
+// Either version of what a fabric is told in.
+template <typename Fabric>
+void tell_fabric(Handle device, Fabric* out) {
+  const auto& fabric = library().values.fabric[index_of(device)];
+  std::memcpy(out->cluster, fabric.cluster, sizeof(out->cluster));
+  out->status = fabric.status;
+  out->clique = fabric.clique;
+  out->state = fabric.state;
 }
 
 }  // namespace
@@ -254,7 +277,62 @@ int NVML_REASONS(Handle device, unsigned long long* out) {
   return tell(NVML_NAME(NVML_REASONS), device, &NvmlValues::reasons, out);
 }
 
+int nvmlDeviceGetUtilizationRates(Handle device, Utilization* out) {
+  return tell("nvmlDeviceGetUtilizationRates", device, &NvmlValues::busy_percent, &out->gpu);
+}
+
+int nvmlDeviceGetCurrPcieLinkGeneration(Handle device, uint32_t* out) {
+  return tell("nvmlDeviceGetCurrPcieLinkGeneration", device, &NvmlValues::link_generation, out);
+}
+
+int nvmlDeviceGetCurrPcieLinkWidth(Handle device, uint32_t* out) {
+  return tell("nvmlDeviceGetCurrPcieLinkWidth", device, &NvmlValues::link_width, out);
+}
+
+int nvmlDeviceGetMaxPcieLinkGeneration(Handle device, uint32_t* out) {
+  return tell("nvmlDeviceGetMaxPcieLinkGeneration", device, &NvmlValues::most_link_generation, out);
+}
+
+int nvmlDeviceGetMaxPcieLinkWidth(Handle device, uint32_t* out) {
+  return tell("nvmlDeviceGetMaxPcieLinkWidth", device, &NvmlValues::most_link_width, out);
+}
+
+int nvmlDeviceGetMinorNumber(Handle device, uint32_t* out) {
+  if (int result = enter("nvmlDeviceGetMinorNumber")) return result;
+  *out = static_cast<uint32_t>(index_of(device));
+  return 0;
+}
+
+int nvmlDeviceGetP2PStatus(Handle a, Handle b, int capability, int* status) {
+  if (int result = enter("nvmlDeviceGetP2PStatus")) return result;
+  if (a == b || capability != mfu::nvml_abi::kNvlinkCapability) return kInvalidArgument;
+  *status = library().values.nvlink_status[index_of(a)][index_of(b)];
+  return 0;
+}
+
+#if !defined(FAKE_NVML_OLD) && !defined(FAKE_NVML_NEW)
+int nvmlDeviceGetGpuFabricInfo(Handle device, mfu::nvml_abi::Fabric* out) {
+  if (int result = enter("nvmlDeviceGetGpuFabricInfo")) return result;
+  tell_fabric(device, out);
+  return 0;
+}
+#endif
+
 #ifndef FAKE_NVML_OLD
+
+int nvmlDeviceGetGpuFabricInfoV(Handle device, mfu::nvml_abi::FabricV* out) {
+  if (int result = enter("nvmlDeviceGetGpuFabricInfoV")) return result;
+  if (out->version != mfu::nvml_abi::kFabricVersion) return kVersionMismatch;
+  tell_fabric(device, out);
+  return 0;
+}
+
+int nvmlDeviceGetC2cModeInfoV(Handle device, C2cMode* out) {
+  if (int result = enter("nvmlDeviceGetC2cModeInfoV")) return result;
+  if (is_slice(device) || !library().values.c2c) return kNotSupported;
+  out->enabled = 1;
+  return 0;
+}
 
 int nvmlGpmQueryDeviceSupport(Handle device, GpmSupport* support) {
   if (int result = enter("nvmlGpmQueryDeviceSupport")) return result;

@@ -31,6 +31,7 @@ SensorReading reading_at(uint64_t seconds) {
   reading.temperature_c = 60;
   reading.tensor = 0.5;
   reading.tensor_ns = seconds == 0 ? 0 : kSecond;
+  reading.link = {3, 16};
   return reading;
 }
 
@@ -132,6 +133,31 @@ TEST(SensorFold, AnIdleClockIsNotASlowOne) {
   EXPECT_EQ(fold.sums.reasons_ns, 10 * kSecond);
 }
 
+TEST(SensorFold, TheLinkIsTheBestOfThoseUnderLoad) {
+  SensorFold fold{};
+  for (DeviceLink link : {DeviceLink{1, 16}, DeviceLink{4, 8}, DeviceLink{}, DeviceLink{3, 4}}) {
+    SensorReading reading = reading_at(fold.sums.readings);
+    reading.link = link;
+    fold.add(reading);
+  }
+  SensorReading idle = reading_at(5);
+  idle.reasons = 1;
+  SensorReading failed = reading_at(6);
+  failed.result[kLinkSensor] = nvml::kUnknown;
+  idle.link = failed.link = {5, 16};
+  fold.add(idle);
+  fold.add(failed);
+  EXPECT_EQ(fold.sums.link.generation, 4u);
+  EXPECT_EQ(fold.sums.link.width, 16u);
+  EXPECT_EQ(fold.sums.link_readings, 3u);
+  EXPECT_FALSE(fold.sums.link_at_most()) << "the most is not known";
+  fold.sums.most_link = {4, 16};
+  EXPECT_TRUE(fold.sums.link_at_most());
+  fold.sums.most_link = {5, 16};
+  EXPECT_FALSE(fold.sums.link_at_most());
+  EXPECT_EQ(sensor_fault(fold.sums), nullptr);
+}
+
 TEST(SensorFold, NumbersBeyondAnyDeviceAreNone) {
   SensorFold fold{};
   for (uint64_t s = 0; s <= 3; ++s) {
@@ -140,9 +166,11 @@ TEST(SensorFold, NumbersBeyondAnyDeviceAreNone) {
     reading.sm_clock_mhz = UINT32_MAX;
     reading.temperature_c = UINT32_MAX;
     reading.tensor = 1.5;
+    reading.link = {UINT32_MAX, UINT32_MAX};
     fold.add(reading);
   }
-  for (Sensor sensor : {kPowerSensor, kClockSensor, kTemperatureSensor, kTensorSensor}) {
+  for (Sensor sensor :
+       {kPowerSensor, kClockSensor, kTemperatureSensor, kTensorSensor, kLinkSensor}) {
     EXPECT_EQ(fold.sums.result[sensor], kImplausible) << sensor_name(sensor);
   }
   EXPECT_EQ(fold.sums.most_power_mw, 0u);
@@ -189,6 +217,7 @@ TEST(SensorFold, HoldsForAnyReadings) {
       reading.reasons = any(4) == 0 ? random() : 0;
       reading.tensor = static_cast<double>(any(120)) / 100 - 0.1;
       reading.tensor_ns = passed_ns;
+      reading.link = {static_cast<uint32_t>(any(18)), static_cast<uint32_t>(any(40))};
       for (int32_t& result : reading.result) result = any(10) == 0 ? 999 : 0;
       fold.add(reading);
       const SensorSums& sums = fold.sums;
@@ -220,6 +249,13 @@ TEST(SensorFault, FindsHostileBytes) {
       [](SensorSums* s) { s->reason_ns[kClockOther] = s->reasons_ns + 1; },
       [](SensorSums* s) { s->tensor_active_ns = s->tensor_ns + 1; },
       [](SensorSums* s) { s->readings = uint64_t{1} << 57; },
+      [](SensorSums* s) { s->link.generation = kMostLinkGeneration + 1; },
+      [](SensorSums* s) { s->link.width = UINT32_MAX; },
+      [](SensorSums* s) { s->link = {}; },
+      [](SensorSums* s) { s->link_readings = 0; },
+      [](SensorSums* s) { s->link_readings = 12; },
+      [](SensorSums* s) { s->most_link.generation = UINT32_MAX; },
+      [](SensorSums* s) { s->most_link.width = kMostLinkWidth + 1; },
       [](SensorSums* s) { s->result[kTensorSensor] = -77; },
       [](SensorSums* s) { s->result[kEnergySensor] = 1'000'000; },
   };
@@ -286,6 +322,7 @@ TEST(DeviceSensors, ReadsUntilItIsFinished) {
     EXPECT_NEAR(static_cast<double>(sums.energy_mj) / static_cast<double>(sums.energy_ns) * 1e6,
                 500, 5);  // W
     for (int32_t result : sums.result) EXPECT_EQ(result, 0);
+    EXPECT_EQ(sums.link_readings, 1u);
     uint64_t calls = values->calls;
     pause_ms(1200);
     EXPECT_EQ(values->calls, calls);
@@ -326,6 +363,72 @@ TEST(DeviceSensors, ADeviceThatNvmlDoesNotShowHasNone) {
       SensorSums sums = await_sums([](const SensorSums& s) { return s.readings == 1; });
       for (int32_t found : sums.result) EXPECT_EQ(found, result);
       EXPECT_EQ(sums.energy_ns, 0u);
+      device_sensors::finish();
+    });
+  }
+}
+
+TEST(DeviceSensors, AnIdleLinkIsNotReadAndAFullOneNoMore) {
+  fake::in_process({}, [] {
+    void* library = fake::load("libnvidia-ml.so.1");
+    fake::NvmlValues* values = fake_values();
+    values->busy_percent = 0;
+    values->link_generation = 1;
+    watch_first();
+    SensorSums sums = await_sums([](const SensorSums& s) { return s.readings == 1; });
+    EXPECT_EQ(sums.link_readings, 0u);
+    EXPECT_EQ(sums.result[kLinkSensor], 0);
+    values->link_generation = 5;
+    values->busy_percent = 90;
+    sums = await_sums([](const SensorSums& s) { return s.link_readings != 0; });
+    EXPECT_TRUE(sums.link_at_most());
+    const auto fail = fake::function<decltype(&fakeNvmlFail)>(library, "fakeNvmlFail");
+    fail("nvmlDeviceGetUtilizationRates", 999);
+    const uint64_t readings = sums.readings;
+    sums = await_sums([&](const SensorSums& s) { return s.readings > readings; });
+    EXPECT_GT(sums.readings, readings);
+    EXPECT_EQ(sums.result[kLinkSensor], 0) << "it was asked again";
+    EXPECT_EQ(sums.link_readings, 1u);
+    device_sensors::finish();
+  });
+}
+
+TEST(DeviceSensors, ASlowLinkUnderLoadIsReadAgain) {
+  fake::in_process({}, [] {
+    fake::NvmlValues* values = fake_values();
+    values->link_generation = 3;
+    values->link_width = 8;
+    watch_first();
+    const SensorSums sums = await_sums([](const SensorSums& s) { return s.link_readings == 2; });
+    EXPECT_EQ(sums.link_readings, 2u);
+    EXPECT_EQ(sums.link.generation, 3u);
+    EXPECT_EQ(sums.link.width, 8u);
+    EXPECT_EQ(sums.most_link.generation, 5u);
+    EXPECT_EQ(sums.most_link.width, 16u);
+    EXPECT_FALSE(sums.link_at_most());
+    device_sensors::finish();
+  });
+}
+
+// The first function that is missing says so; a maximum that NVML does not know is none.
+TEST(DeviceSensors, ALinkThatIsNotToldIsUnknown) {
+  const std::pair<const char*, int32_t> cases[] = {
+      {"nvmlDeviceGetUtilizationRates=3", nvml::kNotSupported},
+      {"nvmlDeviceGetCurrPcieLinkGeneration=13", nvml::kFunctionNotFound},
+      {"nvmlDeviceGetCurrPcieLinkWidth=15", 15},
+      {"nvmlDeviceGetMaxPcieLinkGeneration=3", nvml::kNotSupported},
+      {"nvmlDeviceGetMaxPcieLinkWidth=4", nvml::kNoPermission},
+      {"", kImplausible},
+  };
+  for (const auto& [fail, result] : cases) {
+    fake::in_process({{"FAKE_NVML_FAIL", fail}}, [fail = fail, result = result] {
+      fake::NvmlValues* values = fake_values();
+      if (fail[0] == '\0') values->most_link_width = 0;
+      watch_first();
+      const SensorSums sums = await_sums([](const SensorSums& s) { return s.readings == 1; });
+      EXPECT_EQ(sums.result[kLinkSensor], result) << fail;
+      EXPECT_EQ(sums.link_readings, 0u) << fail;
+      EXPECT_EQ(sensor_fault(sums), nullptr) << fail;
       device_sensors::finish();
     });
   }

@@ -10,6 +10,7 @@
 #include "topology/nccl_topology.hh"
 #include "topology/pcie_link.hh"
 #include "topology/port_state.hh"
+#include "topology/step_gpus.hh"
 #include "topology/visible_gpus.hh"
 
 namespace mfu {
@@ -33,6 +34,9 @@ std::vector<std::string> summary(const std::vector<Finding>& findings) {
   return lines;
 }
 using Lines = std::vector<std::string>;
+
+// Of two nodes, where one would do.
+constexpr char kFragments[] = "information fragmented-gpus n";
 
 StepPlacement node_only() {
   StepPlacement step;
@@ -134,9 +138,9 @@ TEST(NodeAudit, IsStricterWhereTheCpuIsBehindNvlink) {
   if (!has_topology_data()) GTEST_SKIP() << kNoTopologyData;
   const NodeMap map = hwloc_map("synth-gb200.xml");
   const StepPlacement good = step_of({{"0008:01:00.0", "0-71"}, {"0018:01:00.0", "72-143"}});
-  EXPECT_EQ(summary(audit_node(map, good)), Lines{});
+  EXPECT_EQ(summary(audit_node(map, good)), Lines{kFragments});
   const StepPlacement bad = step_of({{"0008:01:00.0", "0-71"}, {"0018:01:00.0", "0-71"}});
-  EXPECT_EQ(summary(audit_node(map, bad)), Lines{"high cpu-gpu-remote n rank 9"});
+  EXPECT_EQ(summary(audit_node(map, bad)), (Lines{"high cpu-gpu-remote n rank 9", kFragments}));
 }
 
 TEST(NodeAudit, FindsRanksThatShouldChangeGpus) {
@@ -196,8 +200,8 @@ TEST(NodeAudit, LeavesTheNetworkOfAStepOfOneNode) {
   const NodeMap map = hwloc_map("fluxcore-ipa20.xml");
   EXPECT_EQ(summary(audit_node(map, step)), Lines{});
   step.nodes = 2;
-  EXPECT_EQ(summary(audit_node(map, step)),
-            (Lines{"high gpu-nic-remote n cuda2 0000:cb:00.0", "high nccl-hca n rank 8"}));
+  EXPECT_EQ(summary(audit_node(map, step)), (Lines{"high gpu-nic-remote n cuda2 0000:cb:00.0",
+                                                   "high nccl-hca n rank 8", kFragments}));
 }
 
 TEST(NodeAudit, FindsPairsWithoutNvlink) {
@@ -224,8 +228,153 @@ TEST(NodeAudit, FindsPairsWithoutNvlink) {
   // Switches join all.
   const NodeMap dgx = hwloc_map("hwloc-nvidiaDGX2.xml");
   EXPECT_EQ(summary(audit_node(dgx, step_of({{dgx.gpus[0].pci.bus_id.c_str(), ""},
-                                             {dgx.gpus[15].pci.bus_id.c_str(), ""}}))),
+                                             {dgx.gpus[15].pci.bus_id.c_str(), ""}},
+                                            1))),
             Lines{});
+}
+
+TEST(NodeAudit, TwoGpusOfEachOfTwoTasksAreTheirOwn) {
+  if (!has_topology_data()) GTEST_SKIP() << kNoTopologyData;
+  const NodeMap map = hwloc_map("fluxcore-ipa20.xml");
+  // As many tasks as each sees GPUs, but not the same ones.
+  StepPlacement step = step_of({{"", "14-27,42-55"}, {"", "70-83,98-111"}}, 1);
+  step.tasks[0].gpus = {"0000:4e:00.0", "0000:5f:00.0"};
+  step.tasks[1].gpus = {"0000:cb:00.0", "0000:db:00.0"};
+  EXPECT_EQ(used_gpus(map, step, step.tasks[0]).size(), 2u);
+  EXPECT_EQ(used_gpus(map, step, step.tasks[1]).size(), 2u);
+  step.tasks[1].gpus = {"0000:5f:00.0", "0000:4e:00.0"};
+  EXPECT_EQ(used_gpus(map, step, step.tasks[1]),
+            std::vector<size_t>{static_cast<size_t>(map.find_gpu("0000:4e:00.0"))});
+}
+
+// A node of four GPUs, of which nothing else is known.
+class FourGpus : public ::testing::Test {
+ protected:
+  FourGpus() {
+    for (const char* id : kIds) {
+      Gpu gpu;
+      gpu.pci.bus_id = id;
+      gpu.pci.device = 0x2330;
+      map.gpus.push_back(std::move(gpu));
+    }
+  }
+  Lines audit(const StepPlacement& step) {
+    findings = audit_node(map, step);
+    return summary(findings);
+  }
+  static constexpr const char* kIds[] = {"0000:4e:00.0", "0000:5f:00.0", "0000:cb:00.0",
+                                         "0000:db:00.0"};
+  NodeMap map;
+  std::vector<Finding> findings;
+};
+
+TEST_F(FourGpus, ThatSlurmGaveAreIdleWhereNoTaskSeesThem) {
+  StepPlacement step = step_of({{kIds[0], ""}, {kIds[0], ""}}, 1);
+  EXPECT_EQ(audit(step), Lines{});  // nobody knows of another one
+  step.allocated = {kIds[0]};
+  EXPECT_EQ(audit(step), Lines{});
+  step.allocated = {kIds[0], kIds[2]};
+  EXPECT_EQ(audit(step), Lines{"warning rank-gpu-map n GPU 0000:4e:00.0"});
+  EXPECT_EQ(findings[0].evidence, "ranks 8, 9 share it while 0000:cb:00.0 is idle");
+  step.tasks[1].gpus = {kIds[2]};
+  EXPECT_EQ(audit(step), Lines{});
+}
+
+TEST_F(FourGpus, ANodeWithoutNvlinksHasNoneToLose) {
+  for (size_t i = 0; i < 4; ++i) map.gpus[i].pci.package = i < 2 ? 0 : 1;
+  StepPlacement step = step_of({{kIds[0], ""}, {kIds[3], ""}}, 1);
+  map.nvlinks.assign(16, 0);
+  EXPECT_EQ(audit(step), Lines{});
+  step.tensor_parallel = 2;
+  step.tasks[0].rank = 0;
+  step.tasks[1].rank = 1;
+  EXPECT_EQ(audit(step), Lines{"high no-nvlink n"});
+  step.tensor_parallel = 0;
+  map.nvlinks[1] = map.nvlinks[4] = 1;  // of the first two
+  EXPECT_EQ(audit(step), Lines{"warning no-nvlink n"});
+}
+
+TEST_F(FourGpus, InSeveralCliques) {
+  EXPECT_EQ(audit(node_only()), Lines{});
+  for (Gpu& gpu : map.gpus) gpu.clique = "ab.1";
+  EXPECT_EQ(audit(node_only()), Lines{});
+  map.gpus[2].clique = "ab.2";
+  EXPECT_EQ(audit(node_only()), Lines{"high nvlink-clique n"});
+  EXPECT_EQ(findings[0].evidence,
+            "the GPUs are not in one NVLink clique: 0000:4e:00.0, 0000:5f:00.0, 0000:db:00.0 in "
+            "ab.1; 0000:cb:00.0 in ab.2");
+  const StepPlacement inside = step_of({{kIds[0], ""}, {kIds[3], ""}}, 2);
+  EXPECT_EQ(audit(step_of({{kIds[0], ""}, {kIds[2], ""}}, 1)), Lines{"high nvlink-clique n"});
+  EXPECT_EQ(summary(audit_cliques(map, inside, {})), Lines{});
+  // One without a clique is unknown, or its fabric has a fault.
+  map.gpus[2].clique = "";
+  EXPECT_EQ(audit(node_only()), Lines{});
+  map.gpus[2].fabric_fault = "in-progress";
+  EXPECT_EQ(audit(node_only()), Lines{"high nvlink-clique n"});
+  EXPECT_NE(findings[0].evidence.find("in ab.1; 0000:cb:00.0 (in-progress) in none"),
+            std::string::npos)
+      << findings[0].evidence;
+  EXPECT_EQ(summary(audit_cliques(map, inside, {})), Lines{});
+  // A fabric that is starting everywhere is no clique that is crossed.
+  for (Gpu& gpu : map.gpus) {
+    gpu.clique = "";
+    gpu.fabric_fault = "in-progress";
+  }
+  EXPECT_EQ(audit(node_only()), Lines{});
+}
+
+TEST_F(FourGpus, CliqueOfAStep) {
+  const StepPlacement step = step_of({{kIds[0], ""}, {kIds[3], ""}}, 2);
+  EXPECT_EQ(clique_of(map, step), "");
+  for (Gpu& gpu : map.gpus) gpu.clique = "ab.1";
+  EXPECT_EQ(clique_of(map, step), "ab.1");
+  EXPECT_EQ(clique_of(map, node_only()), "");
+  map.gpus[1].clique = "ab.2";
+  EXPECT_EQ(clique_of(map, step), "ab.1");
+  map.gpus[3].clique = "";
+  EXPECT_EQ(clique_of(map, step), "");
+  map.gpus[3].clique = "ab.2";
+  EXPECT_EQ(clique_of(map, step), "");
+  map.gpus[3].clique = "ab.1";
+  EXPECT_EQ(clique_of(map, step_of({{kIds[0], ""}, {"MIG-1", ""}}, 2)), "");
+}
+
+TEST_F(FourGpus, AStepInFragments) {
+  auto fragments = [this](size_t used, uint32_t nodes) {
+    std::vector<OneTask> tasks;
+    for (size_t i = 0; i < used; ++i) tasks.push_back({kIds[i], ""});
+    return audit(step_of(tasks, nodes));
+  };
+  const Lines found = {kFragments};
+  EXPECT_EQ(fragments(1, 4), found);
+  EXPECT_EQ(findings[0].evidence,
+            "the step uses 1 of 4 GPUs here; with as many on each of its 4 nodes, they would fit "
+            "into 1");
+  EXPECT_EQ(findings[0].remedy,
+            "--nodes=1 --gpus-per-node=4: more of the traffic stays inside of nodes");
+  EXPECT_EQ(fragments(1, 2), found);
+  EXPECT_EQ(fragments(2, 2), found);
+  EXPECT_EQ(fragments(3, 2), Lines{});  // six GPUs need two nodes
+  EXPECT_EQ(fragments(3, 3), Lines{});  // nine need three
+  EXPECT_EQ(fragments(3, 4), found);    // twelve need three
+  EXPECT_NE(findings[0].evidence.find("fit into 3"), std::string::npos);
+  EXPECT_EQ(fragments(4, 100), Lines{});
+  EXPECT_EQ(fragments(1, 1), Lines{});
+  EXPECT_EQ(fragments(1, 0), Lines{});
+  EXPECT_EQ(fragments(0, 4), Lines{});
+}
+
+TEST_F(FourGpus, AStepThatIsInNoFragments) {
+  // What Slurm gave it counts, not what the tasks see.
+  StepPlacement step = step_of({{kIds[0], ""}}, 4);
+  step.allocated = {kIds[0], kIds[1], kIds[2], kIds[3]};
+  EXPECT_EQ(audit(step), Lines{});
+  // Of one task it is unknown.
+  step = step_of({{kIds[0], ""}, {"MIG-1", ""}}, 4);
+  EXPECT_EQ(summary(audit_fragments(map, step, {})), Lines{});
+  // A GPU of another kind is none that it could have had.
+  map.gpus[1].pci.device = map.gpus[2].pci.device = map.gpus[3].pci.device = 0x1cb1;
+  EXPECT_EQ(audit(step_of({{kIds[0], ""}}, 4)), Lines{});
 }
 
 // ---- faults put into a captured machine ----
@@ -309,7 +458,7 @@ TEST_F(Captured, SaysWhatAPortLacks) {
     EXPECT_NE(findings[1].remedy.find(at.remedy), std::string::npos) << findings[1].remedy;
   }
   // A step without that GPU has nothing to do with it.
-  EXPECT_EQ(audit(step_of({{NodeCapture::kGpu[1], "4"}})), Lines{});
+  EXPECT_EQ(audit(step_of({{NodeCapture::kGpu[1], "4"}})), Lines{kFragments});
   capture.port("mlx5_1", "state", "1: DOWN");
   read();
   EXPECT_EQ(audit(node_only()),
@@ -336,9 +485,9 @@ TEST_F(Captured, JudgesNcclIbHca) {
             "NCCL_IB_HCA==mlx5 takes none of the active mlx5_0, mlx5_1: NCCL falls back to TCP");
   StepPlacement step = step_of({{NodeCapture::kGpu[0], "0"}});
   step.tasks[0].environment["NCCL_IB_DISABLE"] = "1";
-  EXPECT_EQ(audit(step), Lines{"high nccl-hca n rank 8"});
+  EXPECT_EQ(audit(step), (Lines{"high nccl-hca n rank 8", kFragments}));
   step.tasks[0].environment["NCCL_IB_DISABLE"] = "0";
-  EXPECT_EQ(audit(step), Lines{});
+  EXPECT_EQ(audit(step), Lines{kFragments});
 }
 
 TEST_F(Captured, JudgesNcclIbHcaByActivePorts) {
@@ -435,7 +584,7 @@ TEST_F(Captured, TellsOfMigInStepsOfSeveralNodes) {
   map.gpus[static_cast<size_t>(map.find_gpu(NodeCapture::kGpu[0]))].mig_instances = 2;
   EXPECT_EQ(audit(step_of({{NodeCapture::kGpu[0], "0"}}, 2)),
             Lines{"information mig-multi-node n"});
-  EXPECT_EQ(audit(step_of({{NodeCapture::kGpu[1], "4"}}, 2)), Lines{});
+  EXPECT_EQ(audit(step_of({{NodeCapture::kGpu[1], "4"}}, 2)), Lines{kFragments});
 }
 
 TEST_F(Captured, SaysNothingOfWhatIsUnknown) {
@@ -479,8 +628,9 @@ TEST(VisibleGpus, AreThoseOfCuda) {
   }
   const Lines all = {"0000:4e:00.0", "0000:5f:00.0", "0000:cb:00.0", "0000:db:00.0"};
   auto visible = [&map](std::optional<std::string_view> devices, const char* allocated = "",
-                        bool confined = false, bool pci_order = false) {
-    return visible_gpus(map, devices, allocated, confined, pci_order);
+                        bool pci_order = false) {
+    const auto openable = *allocated == '\0' ? all_gpus(map) : gpus_by_place(map, allocated);
+    return visible_gpus(map, openable, devices, pci_order);
   };
   EXPECT_EQ(visible(std::nullopt), all);
   EXPECT_EQ(visible("2,0"), (Lines{all[2], all[0]}));
@@ -489,17 +639,43 @@ TEST(VisibleGpus, AreThoseOfCuda) {
   EXPECT_EQ(visible(""), Lines{});
   EXPECT_EQ(visible("GPU-db, GPU-4e"), (Lines{all[3], all[0]}));
   EXPECT_EQ(visible("MIG-abc"), Lines{"MIG-abc"});
-  EXPECT_EQ(visible(std::nullopt, "2-3", true), (Lines{all[2], all[3]}));
-  EXPECT_EQ(visible("1", "2,3", true), Lines{all[3]});
-  EXPECT_EQ(visible("3", "2,3", false), Lines{all[3]});
+  EXPECT_EQ(visible(std::nullopt, "2-3"), (Lines{all[2], all[3]}));
+  EXPECT_EQ(visible("1", "2,3"), Lines{all[3]});
+  EXPECT_EQ(visible("3", "2,3"), Lines{});
+  // CUDA does not know what it cannot open.
+  EXPECT_EQ(visible("GPU-cb,GPU-4e,GPU-db", "2,3"), Lines{all[2]});
   // Where the driver's numbers do not follow the bus, nobody knows which ones Slurm means.
   for (int i = 0; i < 4; ++i) map.gpus[static_cast<size_t>(i)].minor = i;
-  EXPECT_EQ(visible("0", "1,2", true), Lines{});
-  EXPECT_EQ(visible("1", "1,2", false), Lines{all[1]});
+  EXPECT_EQ(gpus_by_place(map, "1,2"), std::nullopt);
+  EXPECT_EQ(visible("0", "1,2"), Lines{});
+  EXPECT_EQ(visible(std::nullopt, "1,2"), Lines{});
+  EXPECT_EQ(visible("GPU-cb", "1,2"), Lines{all[2]});
+  EXPECT_EQ(visible("1"), Lines{all[1]});
   // CUDA's order of different models is its own.
   map.gpus[0].pci.device = 0x20b2;
   EXPECT_EQ(visible("0,1"), Lines{});
-  EXPECT_EQ(visible("0,1", "", false, true), (Lines{all[0], all[1]}));
+  EXPECT_EQ(visible("GPU-4e"), Lines{all[0]});
+  EXPECT_EQ(visible("0,1", "", true), (Lines{all[0], all[1]}));
+}
+
+TEST(VisibleGpus, AreFoundByPlaceAndByMinorNumber) {
+  NodeMap map;
+  for (const char* id : {"0000:5f:00.0", "0000:4e:00.0", "0000:db:00.0"}) {
+    map.gpus.emplace_back().pci.bus_id = id;
+  }
+  auto minors = [&map](const char* list) {
+    return gpus_by_minor(map, CpuSet::from_list(list).value());
+  };
+  EXPECT_EQ(all_gpus(map), (GpuSet{1, 0, 2}));
+  EXPECT_EQ(gpus_by_place(map, "0,2"), (GpuSet{1, 2}));
+  EXPECT_EQ(gpus_by_place(map, ""), std::nullopt);
+  EXPECT_EQ(gpus_by_place(map, "all"), std::nullopt);
+  EXPECT_EQ(minors("0"), std::nullopt);
+  for (int i = 0; i < 3; ++i) map.gpus[static_cast<size_t>(i)].minor = i;
+  EXPECT_EQ(minors("0"), GpuSet{0});
+  EXPECT_EQ(minors("0-2"), all_gpus(map));
+  EXPECT_EQ(minors("1-2"), (GpuSet{1, 2}));
+  EXPECT_EQ(minors("2-3"), std::nullopt);
 }
 
 }  // namespace

@@ -30,6 +30,20 @@ Record measured(uint32_t pid, uint8_t uuid) {
   return record;
 }
 
+// Its link was read `readings` times under load.
+Record linked(uint32_t pid, uint8_t uuid, DeviceLink link, uint32_t readings) {
+  Record record = measured(pid, uuid);
+  std::snprintf(record.pci_bus_id, sizeof(record.pci_bus_id), "0000:%XB:00.0", uuid);
+  record.sensors.link = link;
+  record.sensors.most_link = {5, 16};
+  record.sensors.link_readings = readings;
+  return record;
+}
+
+std::vector<Finding> links(std::vector<Record> records) {
+  return link_findings(records, "n1");
+}
+
 void expect_sensors(const NodeSums& sums, uint64_t of_measured) {
   EXPECT_EQ(sums.energy_mj, of_measured * 54'000'000);
   EXPECT_EQ(sums.energy_ns, of_measured * 90 * kSecond);
@@ -121,6 +135,49 @@ TEST(NodeSensors, ALaunchersStorageIsItsChildrens) {
   launcher.storage.called_read_bytes = 510;
   EXPECT_EQ(summed({launcher, child}).read_bytes, 500u);
   EXPECT_EQ(summed({launcher}).read_bytes, 510u);
+}
+
+TEST(LinkFindings, ALinkThatIsSlowUnderLoad) {
+  const std::vector<Finding> findings =
+      links({linked(3, 12, {5, 8}, 5), linked(1, 1, {3, 16}, 90), linked(2, 2, {5, 16}, 1)});
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_EQ(findings[0].rule, "pcie-link-loaded");
+  EXPECT_EQ(findings[0].severity, Severity::kHigh);
+  EXPECT_EQ(findings[0].place, "n1 GPU 0000:1b:00.0");
+  EXPECT_EQ(findings[0].evidence,
+            "its PCIe link was at most gen 3 x16 in all of 90 readings under load, both ends can "
+            "gen 5 x16");
+  EXPECT_NE(findings[0].remedy.find("lspci -vv -s 0000:1b:00.0"), std::string::npos);
+  EXPECT_EQ(findings[1].place, "n1 GPU 0000:cb:00.0");
+  EXPECT_NE(findings[1].evidence.find("gen 5 x8 in all of 5 "), std::string::npos);
+}
+
+TEST(LinkFindings, OneOfADeviceWhoeverSawIt) {
+  const Record most = linked(1, 1, {3, 16}, 90);
+  const Record less = linked(2, 1, {1, 16}, 7);
+  for (const auto& records : {std::vector{most, less}, std::vector{less, most}}) {
+    const std::vector<Finding> findings = links(records);
+    ASSERT_EQ(findings.size(), 1u);
+    EXPECT_NE(findings[0].evidence.find("gen 3 x16 in all of 90 "), std::string::npos);
+  }
+  EXPECT_TRUE(links({most, linked(2, 1, {5, 16}, 1)}).empty()) << "another process saw it full";
+}
+
+TEST(LinkFindings, WhatIsNotKnownIsNotJudged) {
+  EXPECT_TRUE(links({}).empty());
+  EXPECT_TRUE(links({measured(1, 1)}).empty());
+  EXPECT_TRUE(links({linked(1, 1, {3, 16}, 4)}).empty()) << "too few readings";
+  Record record = linked(1, 1, {3, 16}, 90);
+  record.sensors.most_link = {};
+  EXPECT_TRUE(links({record}).empty());
+  record = linked(1, 1, {5, 16}, 90);
+  record.sensors.most_link = {4, 16};  // better than the most: nothing is wrong
+  EXPECT_TRUE(links({record}).empty());
+  record = linked(1, 1, {3, 16}, 90);
+  for (const char* text : {"", "0000:1b:00.0; reboot", "../x"}) {
+    std::snprintf(record.pci_bus_id, sizeof(record.pci_bus_id), "%s", text);
+    EXPECT_TRUE(links({record}).empty()) << text;
+  }
 }
 
 // Steps of 4 s, the first at 20 s, the last at 65 s; 5 s of stalls.

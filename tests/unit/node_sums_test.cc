@@ -367,6 +367,8 @@ TEST(NodeSumsFault, APeersBytesAreChecked) {
   EXPECT_STREQ(fault([](NodeSums* s) { s->placement_high = UINT32_MAX; }), "placement");
   EXPECT_STREQ(fault([](NodeSums* s) { s->placement_warnings = (1 << 20) + 1; }), "placement");
   EXPECT_STREQ(fault([](NodeSums* s) { std::memset(s->placement_rules, 'x', 64); }), "placement");
+  EXPECT_STREQ(fault([](NodeSums* s) { std::memset(s->clique, 'x', 64); }), "clique");
+  EXPECT_STREQ(fault([](NodeSums* s) { s->clique[0] = '\t'; }), "clique");
   EXPECT_STREQ(fault([](NodeSums* s) { s->tail_ns = kMostSum + 1; }), "goodput");
   EXPECT_STREQ(fault([](NodeSums* s) { s->productive_ns = UINT64_MAX; }), "goodput");
 }

@@ -79,6 +79,43 @@ TEST(NvmlGate, ReadsEachSensor) {
   });
 }
 
+TEST(NvmlGate, ReadsTheLink) {
+  fake::in_process({}, [] {
+    void* library = fake::load("libnvidia-ml.so.1");
+    fake::NvmlValues& values = *values_of(library);
+    ASSERT_EQ(nvml::open(), 0);
+    nvml::Device device;
+    ASSERT_EQ(find_first(&device), 0);
+    values.link_generation = 1;
+    values.link_width = 8;
+    values.most_link_generation = 4;
+    uint32_t busy = 0;
+    uint32_t generation = 0;
+    uint32_t width = 0;
+    EXPECT_EQ(nvml::busy_percent(device, &busy), 0);
+    EXPECT_EQ(busy, 90u);
+    EXPECT_EQ(nvml::pcie_link(device, &generation, &width), 0);
+    EXPECT_EQ(generation, 1u);
+    EXPECT_EQ(width, 8u);
+    EXPECT_EQ(nvml::most_pcie_link(device, &generation, &width), 0);
+    EXPECT_EQ(generation, 4u);
+    EXPECT_EQ(width, 16u);
+    for (const char* function : {"nvmlDeviceGetMaxPcieLinkGeneration",
+                                 "nvmlDeviceGetMaxPcieLinkWidth", "nvmlDeviceGetC2cModeInfoV"}) {
+      fail(library, function, 15);
+      EXPECT_EQ(nvml::most_pcie_link(device, &generation, &width), 15) << function;
+      fail(library, function, 0);
+    }
+    for (const char* function :
+         {"nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth"}) {
+      fail(library, function, nvml::kNotSupported);
+      EXPECT_EQ(nvml::pcie_link(device, &generation, &width), nvml::kNotSupported) << function;
+    }
+    values.c2c = true;
+    EXPECT_EQ(nvml::most_pcie_link(device, &generation, &width), nvml::kNotSupported);
+  });
+}
+
 TEST(NvmlGate, TensorActivityIsBetweenTwoCalls) {
   fake::in_process({}, [] {
     void* library = fake::load("libnvidia-ml.so.1");
@@ -135,6 +172,10 @@ TEST(NvmlGate, TakesOlderAndNewerNamesOfFunctions) {
       uint64_t reasons = 0;
       EXPECT_EQ(nvml::clock_reasons(device, &reasons), 0);
       EXPECT_EQ(reasons, 0x44u);
+      uint32_t generation = 0;
+      uint32_t width = 0;
+      EXPECT_EQ(nvml::most_pcie_link(device, &generation, &width), 0);
+      EXPECT_EQ(generation, 5u);
       bool old = std::string_view(name).find("old") != std::string_view::npos;
       EXPECT_EQ(nvml::open_tensor_activity(&device), old ? nvml::kFunctionNotFound : 0);
     });
@@ -156,6 +197,9 @@ TEST(NvmlGate, ASliceHasItsGpusClockAndNoPowerOfItsOwn) {
     uint32_t number = 0;
     EXPECT_EQ(nvml::energy_mj(device, &wide), nvml::kOfWholeGpu);
     EXPECT_EQ(nvml::power_mw(device, &number), nvml::kOfWholeGpu);
+    EXPECT_EQ(nvml::busy_percent(device, &number), nvml::kOfWholeGpu);
+    EXPECT_EQ(nvml::pcie_link(device, &number, &number), nvml::kOfWholeGpu);
+    EXPECT_EQ(nvml::most_pcie_link(device, &number, &number), nvml::kOfWholeGpu);
     EXPECT_EQ(nvml::sm_clock_mhz(device, &number), 0);
     EXPECT_EQ(nvml::temperature_c(device, &number), 0);
     double activity = 0;

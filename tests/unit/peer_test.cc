@@ -89,7 +89,8 @@ bool is_free(uint16_t port) {
 }
 
 // The first of 16 ports that nobody uses right now. Below the range from which the kernel takes the
-// ports of outgoing connections: one of those, even one that has ended, would keep a test from its own.
+// ports of outgoing connections: one of those, even one that has ended, would keep a test from its
+// own.
 uint16_t free_ports() {
   static uint16_t next = static_cast<uint16_t>(10'000 + getpid() % 500 * 32);
   for (;;) {
@@ -298,6 +299,34 @@ TEST_F(Peer, SumsArriveAndThePortIsRemembered) {
   EXPECT_EQ(first.accepted(), 2);
 }
 
+// Bytes that no compression would make fewer, as far as a message may have them.
+TEST_F(Peer, TheFullestMessageFitsIntoItsFrame) {
+  StepPlan plan = plan_of();
+  FirstNode first(plan);
+  std::mt19937 random(1);
+  const auto letters = [&random](size_t count) {
+    std::string text(count, ' ');
+    for (char& byte : text) byte = static_cast<char>('!' + random() % 94);
+    return text;
+  };
+  peer::Message full = sums_of(plan);
+  std::vector<Finding> findings;
+  for (int i = 0; i < 5; ++i) {
+    findings.push_back({"rule", Severity::kHigh, letters(200), letters(300), letters(300)});
+  }
+  full.findings = top_findings(findings);
+  full.spreads.count = CollectiveSpreads::kMost;
+  uint64_t key = 0;
+  for (CollectiveSpreads::Spread& spread : full.spreads.spreads) {
+    key += 1 + random();
+    spread = {key, random(), uint64_t{random()} << 22, 2 + static_cast<uint32_t>(random() % 9), 1};
+  }
+  ASSERT_EQ(full.spreads.fault(), nullptr) << full.spreads.fault();
+  const auto sent = send(plan, full);
+  EXPECT_TRUE(sent) << sent.error();
+  EXPECT_EQ(first.accepted(), 1);
+}
+
 TEST_F(Peer, ManyNodesAtTheSameTime) {
   StepPlan plan = plan_of();
   plan.nodes = 40;
@@ -327,7 +356,9 @@ TEST_F(Peer, SumsOfAnotherStepAreRefused) {
   EXPECT_TRUE(refused([](peer::Message* m) { m->sums.node_id = 4; }));
   EXPECT_TRUE(refused([](peer::Message* m) { m->sums.magic = 0; }));
   EXPECT_TRUE(refused([](peer::Message* m) { m->sums.device_name[0] = '\n'; }));
+  EXPECT_TRUE(refused([](peer::Message* m) { m->sums.clique[0] = '\x1b'; }));
   EXPECT_TRUE(refused([](peer::Message* m) { m->spreads.count = 257; }));
+  EXPECT_TRUE(refused([](peer::Message* m) { m->findings.count = 5; }));
   EXPECT_EQ(first.accepted(), 0);
   EXPECT_FALSE(refused([](peer::Message*) {}));
   EXPECT_EQ(first.accepted(), 1);

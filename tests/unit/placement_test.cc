@@ -132,6 +132,21 @@ TEST_F(Placed, NotesAreReadAsTheyWereLeft) {
   EXPECT_EQ(notes[0].cpus, cpus);
 }
 
+TEST_F(Placed, ATaskTellsWhichGpusItMayOpen) {
+  fs::create_directory(file("dev"));
+  for (const char* name : {"nvidia2", "nvidia0", "nvidia1"}) put(file("dev/") + name, "");
+  chmod(file("dev/nvidia0").c_str(), 0666);
+  chmod(file("dev/nvidia2").c_str(), 0666);
+  chmod(file("dev/nvidia1").c_str(), 0);
+  ASSERT_TRUE(as_nobody([&] { return leave_note(plan_, {4, 0, "", {}}, file("dev")); }));
+  ASSERT_TRUE(as_nobody([&] { return leave_note(plan_, {5, 1, "", {}}, file("nowhere")); }));
+  const auto notes = read_notes(plan_);
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_EQ(notes[0].devices, "0,2");
+  EXPECT_EQ(notes[1].devices, "");
+  EXPECT_EQ(text_of(note_file(1)).find("devices"), std::string::npos);
+}
+
 TEST_F(Placed, ValuesKeepToTheirLineAndSize) {
   ASSERT_TRUE(leave(1, 0, {{"NCCL_IB_HCA", "a\nrank=9\n\x1b[31m\x80"}}));
   ASSERT_TRUE(leave(2, 1, {{"NCCL_IB_HCA", std::string(3000, 'x')}}));
@@ -191,8 +206,9 @@ TEST_F(Placed, OnlyTheUsersOwnRegularSmallFilesAreNotes) {
 TEST_F(Placed, WhatIsNoNoteIsLeftOut) {
   for (const char* text :
        {"", "cpus=0\n", "rank=\n", "rank=-1\n", "rank=1x\n", "rank= 1\n", "rank=4294967296\n",
-        "rank=0\nrank=x\n", "rank=0\n\n", "rank=0\nno equals\n", "rank=0\nLD_PRELOAD=/x\n",
-        "\x7f\x45LF\x01=\n", "=\n"}) {
+        "rank=0\ndevices=\n", "rank=0\ndevices=0-3\n", "rank=0\ndevices=1,0\n", "rank=0\nrank=x\n",
+        "rank=0\n\n", "rank=0\nno equals\n", "rank=0\nLD_PRELOAD=/x\n", "\x7f\x45LF\x01=\n",
+        "=\n"}) {
     EXPECT_TRUE(read_of(text).empty()) << text;
   }
   put_as_user(0, std::string("rank=0\0\n", 8));
@@ -216,11 +232,11 @@ TEST_F(Placed, NoMoreNotesThanTasks) {
 
 TEST_F(Placed, TheRequestHasAllThatIsKnown) {
   const std::vector<TaskNote> notes = {
-      {4, 0, "0-3", {{"CUDA_VISIBLE_DEVICES", ""}, {"NCCL_IB_HCA", "a\nmap=/etc/shadow"}}},
+      {4, 0, "0-3", {{"CUDA_VISIBLE_DEVICES", ""}, {"NCCL_IB_HCA", "a\nmap=/etc/shadow"}}, "0,2"},
       {5, 1, "", {}}};
   EXPECT_EQ(request_of(notes),
             "node=n1\nnodes=1\nallocated=0-1\nconfined=0\ncache=" + file("spool") +
-                "/n1/node-map.xml\ntask=4,0\ncpus=0-3\nenv=CUDA_VISIBLE_DEVICES=\n"
+                "/n1/node-map.xml\ntask=4,0\ncpus=0-3\ndevices=0,2\nenv=CUDA_VISIBLE_DEVICES=\n"
                 "env=NCCL_IB_HCA=a?map=/etc/shadow\ntask=5,1\n");
   plan_.confined = true;
   plan_.nodes = 2;
@@ -252,6 +268,19 @@ TEST_F(Placed, FindingsComeAsTheyWerePrinted) {
   const PlacementAudit silent = audited_by("exit 0");
   EXPECT_EQ(silent.fault, "");
   EXPECT_TRUE(silent.findings.empty());
+}
+
+TEST_F(Placed, FactsStandAmongFindings) {
+  const PlacementAudit audit = audited_by(
+      "printf 'fact\\tclique\\tcluster.7\\n'\n"
+      "printf 'high\\tnic-down\\tn1 mlx5_0\\tdown\\tmend\\n'\n"
+      "printf 'fact\\tof-a-later-version\\t1\\t2\\n'");
+  EXPECT_EQ(audit.fault, "");
+  EXPECT_EQ(audit.findings.size(), 1u);
+  EXPECT_EQ(audit.clique, "cluster.7");
+  EXPECT_EQ(audited_by("printf 'fact\\tclique\\t\\033[1m\\n'").clique, "?[1m");
+  EXPECT_EQ(audited_by("exit 0").clique, "");
+  EXPECT_NE(audited_by("printf 'fact\\tclique\\n'").fault, "");
 }
 
 TEST_F(Placed, WhatIsNoFindingIsAFault) {
@@ -331,6 +360,24 @@ TEST(PlacementAudit, CountsAndRules) {
   EXPECT_EQ(audit.rules(0), "");
   for (size_t most = 0; most < 60; ++most) EXPECT_LE(audit.rules(most).size(), most);
   EXPECT_EQ(PlacementAudit().rules(100), "");
+}
+
+TEST(PlacementAudit, InANodesSums) {
+  PlacementAudit audit{
+      {finding("rank-gpu-map", Severity::kWarning), finding("nic-down", Severity::kHigh),
+       finding("nic-down", Severity::kHigh), finding("mixed-gpus", Severity::kInformation)},
+      "",
+      std::string(100, 'c')};
+  NodeSums sums;
+  add_placement(audit, true, &sums);
+  EXPECT_EQ(sums.placement_audited, 1u);
+  EXPECT_EQ(sums.placement_high, 2u);
+  EXPECT_EQ(sums.placement_warnings, 1u);
+  EXPECT_STREQ(sums.placement_rules, "nic-down,rank-gpu-map");
+  EXPECT_EQ(std::string(sums.clique), std::string(63, 'c'));
+  add_placement({}, false, &(sums = NodeSums{}));
+  EXPECT_EQ(sums.placement_audited, 0u);
+  EXPECT_STREQ(sums.clique, "");
 }
 
 TEST(PlacementAudit, WhatStrictRefuses) {

@@ -164,6 +164,7 @@ TEST(Record, EveryFieldHasARange) {
          r->inferred.flops.mega = UINT64_MAX;
        }},
       {"recomputed share", [](Record* r) { r->inferred.recomputed_permille = 1001; }},
+      {"link", [](Record* r) { r->sensors.link_readings = 1; }},
       {"collective_ns", [](Record* r) { r->collective_ns[0] = kMost + 1; }},
       {"collective_count", [](Record* r) { r->collective_count[kCollectives - 1] = kMost + 1; }},
   };

@@ -18,7 +18,7 @@ TEST(StepRequest, AllKeys) {
   const auto request = parse_step_request(
       "node=n1\nnodes=2\nallocated=0-1,3\nconfined=1\nmap=/m.xml\ncache=/c.xml\nfabric=/f\n"
       "hosts=n[1-2]\nnames=/n\n"
-      "task=3,1\ncpus=0-13\nenv=CUDA_VISIBLE_DEVICES=\nenv=NCCL_IB_HCA==mlx5_0\n"
+      "task=3,1\ncpus=0-13\ndevices=0,2-3\nenv=CUDA_VISIBLE_DEVICES=\nenv=NCCL_IB_HCA==mlx5_0\n"
       "task=2,0\nenv=CUDA_DEVICE_ORDER=PCI_BUS_ID");
   ASSERT_TRUE(request) << request.error();
   EXPECT_EQ(request->node, "n1");
@@ -35,11 +35,13 @@ TEST(StepRequest, AllKeys) {
   EXPECT_EQ(first.placement.rank, 3u);
   EXPECT_EQ(first.placement.local_rank, 1u);
   EXPECT_EQ(first.placement.cpus.text(), "0-13");
+  EXPECT_EQ(first.openable.text(), "0,2-3");
   EXPECT_TRUE(first.has_devices);  // set, and empty: sees none
   EXPECT_EQ(first.devices, "");
   EXPECT_EQ(first.placement.environment.at("NCCL_IB_HCA"), "=mlx5_0");
   EXPECT_FALSE(request->tasks[1].has_devices);
   EXPECT_TRUE(request->tasks[1].placement.cpus.empty());
+  EXPECT_TRUE(request->tasks[1].openable.empty());
   EXPECT_EQ(request->tasks[1].placement.environment.at("CUDA_DEVICE_ORDER"), "PCI_BUS_ID");
   EXPECT_TRUE(parse_step_request(""));
 }
@@ -47,7 +49,7 @@ TEST(StepRequest, AllKeys) {
 TEST(StepRequest, ErrorsNameTheLine) {
   for (const char* line : {"", "node", "nodes=", "nodes=-1", "nodes=4294967296", "nodes=2x",
                            "confined=yes", "confined=", "task=3", "task=3,", "task=,1", "task=x,1",
-                           "task=1,2,3", "color=red", "=n1", "cpus=0-1", "env=A=B"}) {
+                           "task=1,2,3", "color=red", "=n1", "cpus=0-1", "env=A=B", "devices=0"}) {
     const auto request = parse_step_request("node=n1\n" + std::string(line) + "\nnodes=1\n");
     ASSERT_FALSE(request) << line;
     EXPECT_EQ(request.error(), "line 2: no line of a request") << line;
@@ -56,12 +58,14 @@ TEST(StepRequest, ErrorsNameTheLine) {
 
 // It goes from the user's files into the request: it must not cost the others their audit.
 TEST(StepRequest, NonsenseOfATaskIsLeftOut) {
-  for (const char* line : {"cpus=", "cpus=1-", "cpus=9-1", "cpus=0-4294967295", "cpus=all",
-                           "env=", "env=NCCL_IB_HCA"}) {
+  for (const char* line :
+       {"cpus=", "cpus=1-", "cpus=9-1", "cpus=0-4294967295", "cpus=all", "env=", "env=NCCL_IB_HCA",
+        "devices=", "devices=nvidia0", "devices=-1", "devices=0-4294967295"}) {
     const auto request = parse_step_request("task=0,0\n" + std::string(line) + "\ntask=1,1\n");
     ASSERT_TRUE(request) << line << ": " << request.error();
     ASSERT_EQ(request->tasks.size(), 2u);
     EXPECT_TRUE(request->tasks[0].placement.cpus.empty()) << line;
+    EXPECT_TRUE(request->tasks[0].openable.empty()) << line;
     EXPECT_TRUE(request->tasks[0].placement.environment.empty()) << line;
   }
 }
@@ -105,9 +109,12 @@ class AuditStep : public testing::Test {
   }
   static constexpr char kGood[] = "task=0,0\ncpus=0\ntask=1,1\ncpus=1\n";
 
-  tl::expected<std::vector<Finding>, std::string> audited(const std::string& text) {
+  tl::expected<StepAudit, std::string> audit(const std::string& text) {
     return parse_step_request(text).and_then(
         [](const StepRequest& step) { return audit_step(step, "/nonexistent/mfu-topo"); });
+  }
+  tl::expected<std::vector<Finding>, std::string> audited(const std::string& text) {
+    return audit(text).map([](const StepAudit& whole) { return whole.findings; });
   }
   // "severity rule place", sorted.
   std::multiset<std::string> told(const std::string& text) {
@@ -222,16 +229,138 @@ TEST_F(AuditStep, WhatCannotBeReadIsAnError) {
   error_of("node=n1\n");
 }
 
+// Of a machine with eight GPUs, whose kernel driver is not here: its file says more than NCCL's.
+class EightGpus : public AuditStep {
+ protected:
+  static std::string id(int gpu) { return "0000:" + std::to_string(gpu + 1) + "0:00.0"; }
+  enum class Minors { kNone, kByBus, kLastGpuIsFirst };
+  // hwloc's XML, with NVML's word on minor numbers and cliques.
+  void put_node(Minors minors = Minors::kByBus, const std::string& last_clique = "ab.1") {
+    std::string xml =
+        "<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
+        "<topology version=\"2.0\"><object type=\"Machine\" os_index=\"0\" "
+        "cpuset=\"0x000000ff\" complete_cpuset=\"0x000000ff\" allowed_cpuset=\"0x000000ff\" "
+        "nodeset=\"0x1\" complete_nodeset=\"0x1\" allowed_nodeset=\"0x1\" gp_index=\"1\">"
+        "<object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x000000ff\" "
+        "complete_cpuset=\"0x000000ff\" nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"2\" "
+        "local_memory=\"1048576\"/>";
+    for (int cpu = 0; cpu < 8; ++cpu) {
+      const std::string mask = "\"0x" + std::to_string(1 << cpu % 4) + (cpu < 4 ? "" : "0") + "\"";
+      xml += "<object type=\"PU\" os_index=\"" + std::to_string(cpu) + "\" cpuset=" + mask +
+             " complete_cpuset=" + mask + " nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"" +
+             std::to_string(cpu + 10) + "\"/>";
+    }
+    xml +=
+        "<object type=\"Bridge\" gp_index=\"20\" bridge_type=\"0-1\" depth=\"0\" "
+        "bridge_pci=\"0000:[00-ff]\">";
+    std::string section;
+    for (int gpu = 0; gpu < 8; ++gpu) {
+      xml += "<object type=\"PCIDev\" gp_index=\"" + std::to_string(gpu + 30) + "\" pci_busid=\"" +
+             id(gpu) + "\" pci_type=\"0302 [10de:2330] [10de:0000] a1\" pci_link_speed=\"0\"/>";
+      section += id(gpu) + " clique=" + (gpu == 7 ? last_clique : "ab.1");
+      const int minor = minors == Minors::kByBus ? gpu : (gpu + 1) % 8;
+      if (minors != Minors::kNone) section += " minor=" + std::to_string(minor);
+      section += '\n';
+    }
+    put("node.xml", xml + "</object></object></topology>\n<!-- mfu-nvml\n" + section + "-->\n");
+  }
+  // Each task sees one device, as CUDA numbers what its device cgroup leaves.
+  static std::string tasks(const std::vector<std::string>& devices, const std::string& more) {
+    std::string text;
+    for (size_t i = 0; i < devices.size(); ++i) {
+      text += "task=" + std::to_string(i) + "," + std::to_string(i) + "\n" + more;
+      if (!devices[i].empty()) text += "devices=" + devices[i] + "\n";
+    }
+    return text;
+  }
+  std::string step(const std::string& more) const {
+    return "node=n1\nnodes=1\nallocated=0-7\nmap=" + path("node.xml") + "\n" + more;
+  }
+  static constexpr char kFirst[] = "env=CUDA_VISIBLE_DEVICES=0\n";
+};
+
+TEST_F(EightGpus, EachTaskHasADeviceOfItsOwn) {
+  const std::vector<std::string> devices = {"0", "1", "2", "3", "4", "5", "6", "7"};
+  for (const Minors minors : {Minors::kByBus, Minors::kLastGpuIsFirst}) {
+    put_node(minors);
+    for (const char* confined : {"confined=1\n", "confined=0\n", "confined=?\n"}) {
+      EXPECT_EQ(told(step(confined + tasks(devices, kFirst))), Lines()) << confined;
+      // Without the variable it is the same.
+      EXPECT_EQ(told(step(confined + tasks(devices, ""))), Lines()) << confined;
+    }
+  }
+}
+
+TEST_F(EightGpus, TwoTasksShareADevice) {
+  put_node();
+  for (const char* confined : {"confined=1\n", "confined=0\n", "confined=?\n"}) {
+    const auto findings =
+        audited(step(confined + tasks({"0", "1", "2", "3", "4", "5", "6", "6"}, kFirst)));
+    ASSERT_TRUE(findings) << findings.error();
+    ASSERT_EQ(findings->size(), 1u) << confined;
+    EXPECT_EQ(findings->front().rule, "rank-gpu-map");
+    EXPECT_EQ(findings->front().place, "n1 GPU " + id(6));
+    EXPECT_EQ(findings->front().evidence, "ranks 6, 7 share it while " + id(7) + " is idle");
+  }
+}
+
+// Its numbers are those of the bus, whatever `confined` and the minor numbers are. The last GPU is
+// known by its clique.
+TEST_F(EightGpus, ATaskWithAllDevicesIsNotConfined) {
+  put_node(Minors::kLastGpuIsFirst, "ab.2");
+  for (const char* confined : {"confined=1\n", "confined=0\n", "confined=?\n"}) {
+    const auto last = audit(step(confined + tasks({"0-7"}, "env=CUDA_VISIBLE_DEVICES=7\n")));
+    ASSERT_TRUE(last) << last.error();
+    EXPECT_EQ(last->clique, "ab.2") << confined;
+    const auto own = audit(step(confined + tasks({"0"}, kFirst)));
+    ASSERT_TRUE(own) << own.error();
+    EXPECT_EQ(own->clique, "ab.2") << confined;
+  }
+}
+
+TEST_F(EightGpus, UnknownDevicesAreUnknown) {
+  const Lines unknown = {"information gpus-unknown n1"};
+  put_node();
+  EXPECT_EQ(told(step("confined=0\n" + tasks({"0", "8"}, kFirst))), unknown);
+  put_node(Minors::kNone);
+  EXPECT_EQ(told(step("confined=0\n" + tasks({"0", "1"}, kFirst))), unknown);
+  // Without a word on devices it is as before.
+  EXPECT_EQ(told(step("confined=0\n" + tasks({"", ""}, kFirst))),
+            Lines{"warning rank-gpu-map n1 GPU 0000:10:00.0"});
+}
+
+TEST_F(EightGpus, OneCliqueIsAFact) {
+  put_node();
+  const auto clique = [&](const std::string& text) {
+    const auto whole = audit(step(text));
+    EXPECT_TRUE(whole) << whole.error();
+    return whole ? whole->clique : "";
+  };
+  EXPECT_EQ(clique(tasks({"0-7"}, "")), "ab.1");
+  EXPECT_EQ(clique(tasks({"1", "2"}, kFirst)), "ab.1");
+  EXPECT_EQ(clique(tasks({"1", "8"}, kFirst)), "");  // of one task it is unknown
+  EXPECT_EQ(clique(""), "");
+  put_node(Minors::kByBus, "ab.2");
+  EXPECT_EQ(clique(tasks({"1", "2"}, kFirst)), "ab.1");
+  EXPECT_EQ(clique(tasks({"1", "7"}, kFirst)), "");
+  EXPECT_EQ(told(step(tasks({"1", "7"}, kFirst))), Lines{"high nvlink-clique n1"});
+}
+
 TEST(StepFindings, ALineEach) {
   EXPECT_EQ(write_step_findings({}), "");
-  EXPECT_EQ(write_step_findings({{"a-rule", Severity::kHigh, "n1", "evidence", "remedy"},
-                                 {"other", Severity::kInformation, "", "", ""}}),
+  EXPECT_EQ(write_step_findings({{{"a-rule", Severity::kHigh, "n1", "evidence", "remedy"},
+                                  {"other", Severity::kInformation, "", "", ""}},
+                                 ""}),
             "high\ta-rule\tn1\tevidence\tremedy\ninformation\tother\t\t\t\n");
+  EXPECT_EQ(write_step_findings({{{"other", Severity::kWarning, "", "", ""}}, "ab-cd.7"}),
+            "warning\tother\t\t\t\nfact\tclique\tab-cd.7\n");
+  EXPECT_EQ(write_step_findings({{}, "a\tb\n"}), "fact\tclique\ta?b?\n");
 }
 
 TEST(StepFindings, HostileBytesKeepToTheirField) {
-  EXPECT_EQ(write_step_findings({{"a", Severity::kWarning, "n\t1", "x\nhigh\tb\t\t\t\r",
-                                  std::string("\x1b[31m\x80\0\x7f", 8)}}),
+  EXPECT_EQ(write_step_findings({{{"a", Severity::kWarning, "n\t1", "x\nhigh\tb\t\t\t\r",
+                                   std::string("\x1b[31m\x80\0\x7f", 8)}},
+                                 ""}),
             "warning\ta\tn?1\tx?high?b????\t?[31m???\n");
 }
 

@@ -156,10 +156,15 @@ TOPO := $(B)/mfu-topo
 $(TOPO): $(B)/obj/topology/mfu_topo.o $(TOPOLOGY_A)
 	$(call say,LD,$@)$(CXX) $(LDFLAGS) -o $@ $^ $(TOPOLOGY_LIBS) -lboost_program_options
 
+# --- kernels/: what the profiler is held against
+
+include kernels/kernels.mk
+
 # --- tests/
 
 FAKES :=
 include tests/fake/fake.mk
+include tests/gpu/gpu.mk
 UNIT_SRC := $(wildcard tests/unit/*_test.cc)
 UNIT := $(UNIT_SRC:tests/unit/%.cc=$(B)/tests/unit/%)
 
@@ -223,13 +228,13 @@ $(B)/obj/%.o: %.cc config.mk
 %.a:
 	$(call say,AR,$@)rm -f $@; $(AR) rcs $@ $^
 
-PRODUCTS := $(PROFILER_LIB) $(SPANK) $(COLLECTOR) $(REPORT) $(ANALYZE) $(TOPO)
+PRODUCTS := $(PROFILER_LIB) $(SPANK) $(COLLECTOR) $(REPORT) $(ANALYZE) $(TOPO) $(KERNEL_PROGRAMS)
 all: $(PRODUCTS)
 
 run-demo: $(PRODUCTS) $(FAKES)
 	$(Q)examples/demo $(B)
 
-run-check: $(PRODUCTS) $(FAKES) $(UNIT)
+run-check: $(PRODUCTS) $(FAKES) $(GPU_TESTS) $(UNIT)
 	$(Q)tests/run $(B)
 
 # --- install
@@ -240,7 +245,7 @@ install: $(PRODUCTS)
 	install -d $(DESTDIR)$(plugindir) $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1 \
 	  $(DESTDIR)$(mandir)/man5 $(DESTDIR)$(mandir)/man8 $(DESTDIR)$(docdir)/examples
 	install -m 0755 $(PROFILER_LIB) $(SPANK) $(COLLECTOR) $(DESTDIR)$(plugindir)
-	install -m 0755 $(REPORT) $(ANALYZE) $(TOPO) $(DESTDIR)$(bindir)
+	install -m 0755 $(REPORT) $(ANALYZE) $(TOPO) $(KERNEL_PROGRAMS) $(DESTDIR)$(bindir)
 	ln -sf $(bindir)/mfu-topo $(DESTDIR)$(plugindir)/mfu-topo
 	install -m 0644 man/*.1 $(DESTDIR)$(mandir)/man1
 	install -m 0644 man/*.5 $(DESTDIR)$(mandir)/man5
@@ -251,7 +256,8 @@ install: $(PRODUCTS)
 # --- for developers
 
 SOURCES := $(wildcard plugin/*.cc plugin/*.hh profiler/*.cc profiler/*.hh profiler/*.h topology/*.cc topology/*.hh \
-  tests/unit/*.cc tests/unit/*.hh tests/fake/*.cc tests/fake/*.hh tests/fuzz/*.cc tests/bench/*.cc tests/bench/*.hh tests/build/*.cc tests/sanitizers/*.cc)
+  tests/unit/*.cc tests/unit/*.hh tests/fake/*.cc tests/fake/*.hh tests/fuzz/*.cc tests/bench/*.cc tests/bench/*.hh tests/build/*.cc tests/sanitizers/*.cc \
+  kernels/*.cc kernels/*.hh kernels/*.cu tests/gpu/*.cc tests/gpu/*.hh)
 format:
 	clang-format -i $(SOURCES)
 lint:

@@ -17,6 +17,10 @@ done
 for page in man/*.1; do
     name=$(basename "$page" .1)
     program=${B:-build}/$name
+    if [[ ! -x $program && $name =~ ^mfu-(peak|overlap)$ ]]; then
+        echo "ok - $page names every option of --help # SKIP configure left $name out"
+        continue
+    fi
     [[ -x $program ]] || { not_ok "$page describes a program" "$program is not built"; continue; }
     missing=
     text=$(mandoc -Tascii -O width=200 "$page" | col -b)

@@ -127,6 +127,9 @@ SPANK_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,spank_mfu job_step collector_link)
 COLLECTOR_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,mfu_collector collector peer accounting)
 REPORT_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,mfu_report job_history job_list job_report \
   report_json report_placement report_table)
+LIVE := $(B)/mfu-live
+LIVE_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,job_list live_json live_metrics live_reading live_spool live_step live_table \
+  live_textfile)
 
 # Of topology/ the plugin has what needs none of its libraries: mfu-topo runs as a child.
 PLACEMENT_OBJ := $(patsubst %,$(B)/obj/topology/%.o,child_output finding host_list)
@@ -145,6 +148,9 @@ $(COLLECTOR): $(COLLECTOR_OBJ) $(PLUGIN_A) $(PROFILER_A)
 
 $(REPORT): $(REPORT_OBJ) $(PLUGIN_A) $(PROFILER_A)
 	$(call say,LD,$@)$(CXX) $(LDFLAGS) $(SLURM_LDFLAGS) -o $@ $^ -lslurm -lboost_program_options
+
+$(LIVE): $(B)/obj/plugin/mfu_live.o $(LIVE_OBJ) $(PLUGIN_A) $(PROFILER_A)
+	$(call say,LD,$@)$(CXX) $(LDFLAGS) -o $@ $^ -lboost_program_options
 
 # --- topology/: mfu-topo, and what the plugin knows of placement
 
@@ -190,6 +196,8 @@ $(B)/obj/tests/unit/%.o: override CPPFLAGS += $(CUDA_CPPFLAGS) -DREAL_CUPTI_PATH
   -DBUILD_FOLDER='"$(B)"'
 $(addprefix $(B)/tests/unit/,report_placement_test report_test): \
   $(patsubst %,$(B)/obj/plugin/%.o,job_list job_report report_json report_placement report_table)
+LIVE_TESTS := $(patsubst tests/unit/%.cc,$(B)/tests/unit/%,$(wildcard tests/unit/live_*_test.cc))
+$(LIVE_TESTS): $(LIVE_OBJ)
 $(B)/tests/unit/peer_test: $(B)/obj/plugin/peer.o
 $(B)/tests/unit/peer_test: LDLIBS := -lmunge
 
@@ -228,7 +236,7 @@ $(B)/obj/%.o: %.cc config.mk
 %.a:
 	$(call say,AR,$@)rm -f $@; $(AR) rcs $@ $^
 
-PRODUCTS := $(PROFILER_LIB) $(SPANK) $(COLLECTOR) $(REPORT) $(ANALYZE) $(TOPO) $(KERNEL_PROGRAMS)
+PRODUCTS := $(PROFILER_LIB) $(SPANK) $(COLLECTOR) $(REPORT) $(LIVE) $(ANALYZE) $(TOPO) $(KERNEL_PROGRAMS)
 all: $(PRODUCTS)
 
 run-demo: $(PRODUCTS) $(FAKES)
@@ -245,13 +253,15 @@ install: $(PRODUCTS)
 	install -d $(DESTDIR)$(plugindir) $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1 \
 	  $(DESTDIR)$(mandir)/man5 $(DESTDIR)$(mandir)/man8 $(DESTDIR)$(docdir)/examples
 	install -m 0755 $(PROFILER_LIB) $(SPANK) $(COLLECTOR) $(DESTDIR)$(plugindir)
-	install -m 0755 $(REPORT) $(ANALYZE) $(TOPO) $(KERNEL_PROGRAMS) $(DESTDIR)$(bindir)
+	install -m 0755 $(REPORT) $(LIVE) $(ANALYZE) $(TOPO) $(KERNEL_PROGRAMS) $(DESTDIR)$(bindir)
 	ln -sf $(bindir)/mfu-topo $(DESTDIR)$(plugindir)/mfu-topo
 	install -m 0644 man/*.1 $(DESTDIR)$(mandir)/man1
 	install -m 0644 man/*.5 $(DESTDIR)$(mandir)/man5
 	install -m 0644 man/*.8 $(DESTDIR)$(mandir)/man8
 	install -m 0644 README.md LICENSE $(DESTDIR)$(docdir)
-	install -m 0644 examples/plugstack.conf examples/train.sbatch examples/sacct-recipes.md $(DESTDIR)$(docdir)/examples
+	install -m 0644 $(filter-out examples/demo examples/topology-audit.sh examples/train.py,$(wildcard examples/*)) \
+	  $(DESTDIR)$(docdir)/examples
+	install -m 0755 examples/topology-audit.sh examples/train.py $(DESTDIR)$(docdir)/examples
 
 # --- for developers
 

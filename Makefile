@@ -2,6 +2,7 @@
 #   make            everything            make check    all tests
 #   make demo       the main job, end to end, on a private Slurm cluster
 #   make install    DESTDIR and configure's directories apply
+#   make deb        Debian packages, in build/deb
 #   make bench      speeds, on the screen and in BENCHMARKS.md; judges nothing
 #   make check-sanitizers    unit tests, and the injected library under the fakes, with sanitizers
 #   make check-slurm-versions    demo and tests on a cluster with Slurm 22.05, 24.11 and 26.05 (chroots)
@@ -19,7 +20,7 @@ say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
 # demo and check must work on a machine that has nothing but the compiler and the CUDA Toolkit: they
 # install what is missing before anything reads config.mk.
 BOOTSTRAP := demo check check-sanitizers packages clean distclean help
-.PHONY: all $(BOOTSTRAP) check-slurm-versions install run-demo run-check run-check-sanitizers bench floors lint tidy format
+.PHONY: all $(BOOTSTRAP) check-slurm-versions deb install run-demo run-check run-check-sanitizers bench floors lint tidy format
 
 # All processors, unless -j says otherwise.
 demo check: packages
@@ -38,7 +39,7 @@ distclean: clean
 	rm -rf configure config.mk config.log config.status autom4te.cache
 
 help:
-	@sed -n '2,10s/^# //p' Makefile
+	@sed -n '2,11s/^# //p' Makefile
 
 ifneq ($(filter-out $(BOOTSTRAP),$(or $(MAKECMDGOALS),all)),)
 include config.mk
@@ -262,6 +263,14 @@ install: $(PRODUCTS)
 	install -m 0644 $(filter-out examples/demo examples/topology-audit.sh examples/train.py,$(wildcard examples/*)) \
 	  $(DESTDIR)$(docdir)/examples
 	install -m 0755 examples/topology-audit.sh examples/train.py $(DESTDIR)$(docdir)/examples
+
+# Debian packages, in build/deb, out of a copy of what git knows. Needs debhelper.
+deb:
+	$(Q)command -v dh >/dev/null || { echo 'make deb needs debhelper: apt-get install debhelper' >&2; exit 1; }
+	$(Q)rm -rf $(B)/deb && mkdir -p $(B)/deb/slurm-mfu
+	$(Q)git ls-files -z | xargs -0 tar c | tar x -C $(B)/deb/slurm-mfu
+	$(Q)cd $(B)/deb/slurm-mfu && CONFIGURE="--with-cuda=$(CUDA) $(CONFIGURE)" dpkg-buildpackage -b -us -uc
+	$(Q)rm -rf $(B)/deb/slurm-mfu && ls -l $(B)/deb/*.deb
 
 # --- for developers
 

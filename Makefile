@@ -139,10 +139,11 @@ $(B)/obj/plugin/%.o: override CXXFLAGS += $(SLURM_CPPFLAGS)
 
 $(PLUGIN_A): $(PLUGIN_OBJ) $(PLACEMENT_OBJ)
 
-# A rebuilt plugin is moved into place: slurmd may have the old one mapped.
+# A rebuilt plugin is moved into place: slurmd may have the old one mapped. All its symbols are bound when
+# it is loaded: one that is missing must cost Slurm the plugin, not a task its life when it is called.
 $(SPANK): $(SPANK_OBJ) $(PLUGIN_A) $(PROFILER_A) plugin/exports.map
 	$(call say,LD,$@)$(CXX) -shared $(LDFLAGS) -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL \
-	  -Wl,--version-script=plugin/exports.map -o $@.new $(filter %.o %.a,$^) && mv $@.new $@
+	  -Wl,--version-script=plugin/exports.map -Wl,-z,now,-z,relro -o $@.new $(filter %.o %.a,$^) && mv $@.new $@
 
 $(COLLECTOR): $(COLLECTOR_OBJ) $(PLUGIN_A) $(PROFILER_A)
 	$(call say,LD,$@)$(CXX) $(LDFLAGS) $(SLURM_LDFLAGS) -o $@.new $^ -lslurm -lmunge && mv $@.new $@
@@ -259,7 +260,7 @@ install: $(PRODUCTS)
 	install -m 0644 man/*.1 $(DESTDIR)$(mandir)/man1
 	install -m 0644 man/*.5 $(DESTDIR)$(mandir)/man5
 	install -m 0644 man/*.8 $(DESTDIR)$(mandir)/man8
-	install -m 0644 README.md LICENSE $(DESTDIR)$(docdir)
+	install -m 0644 README.md SECURITY.md LICENSE $(DESTDIR)$(docdir)
 	install -m 0644 $(filter-out examples/demo examples/topology-audit.sh examples/train.py,$(wildcard examples/*)) \
 	  $(DESTDIR)$(docdir)/examples
 	install -m 0755 examples/topology-audit.sh examples/train.py $(DESTDIR)$(docdir)/examples
@@ -275,7 +276,7 @@ deb:
 # --- for developers
 
 SOURCES := $(wildcard plugin/*.cc plugin/*.hh profiler/*.cc profiler/*.hh profiler/*.h topology/*.cc topology/*.hh \
-  tests/unit/*.cc tests/unit/*.hh tests/fake/*.cc tests/fake/*.hh tests/fuzz/*.cc tests/bench/*.cc tests/bench/*.hh tests/build/*.cc tests/sanitizers/*.cc \
+  tests/unit/*.cc tests/unit/*.hh tests/fake/*.cc tests/fake/*.hh tests/fuzz/*.cc tests/fuzz/*.hh tests/bench/*.cc tests/bench/*.hh tests/build/*.cc tests/sanitizers/*.cc \
   kernels/*.cc kernels/*.hh kernels/*.cu tests/gpu/*.cc tests/gpu/*.hh)
 format:
 	clang-format -i $(SOURCES)
@@ -283,32 +284,22 @@ lint:
 	clang-format --dry-run -Werror $(SOURCES)
 	$(MANDOC) -Tlint -Wwarning man/*.[158]
 	tests/floors
-FUZZ := $(B)/fuzz/trace_reader
-$(FUZZ): tests/fuzz/trace_reader_fuzz.cc $(patsubst $(B)/obj/%.o,%.cc,$(ANALYZE_OBJ)) $(PROFILER:%=profiler/%.cc)
+# Fuzzers, each of a part of what is compiled once for all of them.
+FUZZ := $(patsubst tests/fuzz/%_fuzz.cc,$(B)/fuzz/%,$(wildcard tests/fuzz/*_fuzz.cc))
+FUZZ_OBJ := $(PROFILER:%=$(B)/fuzz/obj/profiler/%.o) \
+  $(patsubst $(B)/obj/%,$(B)/fuzz/obj/%,$(sort $(PLUGIN_OBJ) $(PLACEMENT_OBJ) $(LIVE_OBJ) $(ANALYZE_OBJ) $(TOPOLOGY_OBJ)))
+FUZZ_A := $(B)/fuzz/libmfu.a
+$(B)/fuzz/obj/%.o: %.cc config.mk
 	@mkdir -p $(@D)
-	$(call say,FUZZ,$@)clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined \
-	  -fno-sanitize-recover=undefined $(CPPFLAGS) -o $@ $^ $(ANALYZE_LIBS)
-
-# fuzz_target NAME, SOURCES, LIBRARIES: a fuzzer of a part of topology/.
-define fuzz_target
-$(B)/fuzz/$1: tests/fuzz/$1_fuzz.cc $2
-	@mkdir -p $$(@D)
-	$$(call say,FUZZ,$$@)clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined \
-	  -fno-sanitize-recover=undefined $$(CPPFLAGS) -o $$@ $$^ $3
-FUZZ += $(B)/fuzz/$1
-endef
-$(eval $(call fuzz_target,nccl_topology,$(addprefix topology/,$(addsuffix .cc,cpu_set finding nccl_hca nccl_topology \
-  nic_roles node_audit node_audit_gpus node_audit_hca node_audit_nics node_audit_tasks node_distance node_file pcie_link \
-  step_gpus)),-lpugixml))
-$(eval $(call fuzz_target,fabric_text,$(addprefix topology/,$(addsuffix .cc,fabric fabric_assembly fabric_audit fabric_hosts \
-  fabric_link_rules fabric_places fabric_rail_rules fabric_rails fabric_roles fabric_span fabric_text fabric_writer finding \
-  host_list topology_names))))
-$(eval $(call fuzz_target,topology_conf,$(addprefix topology/,$(addsuffix .cc,fabric host_list node_file slurm_nodes \
-  topology_conf topology_diff topology_names topology_parse topology_yaml)),-lyaml-cpp))
+	$(call say,FUZZ,$@)clang++ -std=c++20 -O1 -g1 -fsanitize=fuzzer-no-link,address,undefined \
+	  -fno-sanitize-recover=undefined -MMD -MP $(CPPFLAGS) $(SLURM_CPPFLAGS) $(CUDA_CPPFLAGS) -c -o $@ $<
+$(FUZZ_A): $(FUZZ_OBJ)
+$(FUZZ): $(B)/fuzz/%: $(B)/fuzz/obj/tests/fuzz/%_fuzz.o $(FUZZ_A)
+	$(call say,LD,$@)clang++ -fsanitize=fuzzer,address,undefined -o $@ $^ $(ANALYZE_LIBS) $(TOPOLOGY_LIBS)
 
 .PHONY: fuzz lint format tidy
 fuzz: $(FUZZ)
 tidy:
 	clang-tidy --quiet $(filter-out tests/build/%,$(filter %.cc,$(SOURCES))) -- -std=c++20 $(CPPFLAGS) $(CUDA_CPPFLAGS)
 
--include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
+-include $(shell find $(B)/obj $(B)/fuzz/obj -name '*.d' 2>/dev/null)

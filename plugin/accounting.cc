@@ -11,6 +11,8 @@
 #include <memory>
 #include <type_traits>
 
+#include "topology/host_list.hh"
+
 namespace mfu::accounting {
 namespace {
 
@@ -66,6 +68,11 @@ tl::expected<JobState, int> load_job(const StepPlan& plan) {
   for (uint32_t i = 0; i < message->record_count; ++i) {
     const slurm_job_info_t& job = message->job_array[i];
     if (job.job_id != plan.job || job.restart_cnt != plan.run) continue;
+    // The array's numbers are slurmstepd's, and name the job that is written to: nobody else's.
+    if (plan.array_job != 0 &&
+        (job.array_job_id != plan.array_job || job.array_task_id != plan.array_task)) {
+      continue;
+    }
     state.lives = (job.job_state & JOB_STATE_BASE) <= JOB_SUSPENDED;
     state.text = text_of(plan.site.field == Field::kComment ? job.comment : job.admin_comment);
   }
@@ -279,14 +286,11 @@ bool step_runs(const StepPlan& plan) {
   return found;
 }
 
+// Not by libslurm: the list comes from the step's environment, which its user writes, and libslurm
+// makes gigabytes of a[0-9999][0-9999][0-9999].
 std::string first_node(const std::string& node_list) {
-  auto list = slurm_hostlist_create(node_list.c_str());
-  if (list == nullptr) return "";
-  char* first = slurm_hostlist_shift(list);
-  std::string name = text_of(first);
-  std::free(first);
-  slurm_hostlist_destroy(list);
-  return name;
+  const auto nodes = expand_hosts(node_list);
+  return nodes && !nodes->empty() ? nodes->front() : "";
 }
 
 std::string node_address(const std::string& node) {

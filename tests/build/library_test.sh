@@ -41,6 +41,8 @@ is "$(exported "$spank" | tr ' ' '\n' | grep -vE '^(plugin_(name|type|version)|s
 for symbol in plugin_name plugin_type plugin_version slurm_spank_init slurm_spank_task_init slurm_spank_task_exit; do
     like " $(exported "$spank") " " $symbol " "plugin: exports $symbol"
 done
+like "$(readelf -d "$spank")" 'BIND_NOW' 'plugin: what is missing is missed when it is loaded, not in a task'
+is "$(nm -D --undefined-only "$spank" | grep -c ' _ZN\?K\?3mfu')" 0 'plugin: nothing of its own is missing'
 unlike "$(needed "$spank")" 'libstdc|libgcc|boost|munge' "plugin: brings no library into slurmd ($(needed "$spank"))"
 is "$(nm -D --undefined-only "$spank" | awk '{ print $2 }' | sed 's/@.*//' | grep -E '^slurm_' |
     grep -vE '^slurm_(error|info|verbose|debug|spank_log)$')" '' "plugin: takes slurmd's log functions alone"

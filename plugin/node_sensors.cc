@@ -1,5 +1,7 @@
 #include "plugin/node_sensors.hh"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <string_view>
@@ -93,14 +95,23 @@ void add_sensors(const NodeRecords& node, NodeSums* sums) {
   }
 }
 
-std::vector<Finding> link_findings(std::span<const Record> records, const std::string& node) {
+std::vector<Finding> link_findings(std::span<const Record> records, const std::string& node,
+                                   const std::string& pci_devices) {
   std::vector<Finding> findings;
   const NodeRecords by_device(records);
+  // A board may be wired with fewer lanes than both chips have (Tesla M10: 8 of 16).
+  std::map<std::string_view, uint32_t> widest;
+  for (const Record& record : records) {
+    uint32_t& width = widest[record.device_name];
+    width = std::max(width, record.sensors.link.width);
+  }
   for (const auto& [key, device] : by_device.devices) {
     SensorSums seen{};
     std::string bus_id;
+    uint32_t lanes = 0;
     for (const Record* record : device.records) {
       const SensorSums& sensors = record->sensors;
+      lanes = widest[record->device_name];
       seen.link.generation = std::max(seen.link.generation, sensors.link.generation);
       seen.link.width = std::max(seen.link.width, sensors.link.width);
       if (sensors.link_readings <= seen.link_readings) continue;
@@ -110,7 +121,11 @@ std::vector<Finding> link_findings(std::span<const Record> records, const std::s
     }
     const bool judged =
         seen.link_readings >= kLeastLinkReadings && seen.most_link.known() && !bus_id.empty();
-    if (!judged || seen.link_at_most()) continue;
+    if (!judged) continue;
+    lanes = std::min(lanes, seen.most_link.width);
+    if (seen.link.generation >= seen.most_link.generation && seen.link.width >= lanes) continue;
+    // The record is the user's: an address of no device would send somebody looking for it.
+    if (access((pci_devices + "/" + bus_id).c_str(), F_OK) != 0) continue;
     findings.push_back({"pcie-link-loaded", Severity::kHigh, node + " GPU " + bus_id,
                         "its PCIe link was at most " + link_text(seen.link) + " in all of " +
                             std::to_string(seen.link_readings) +

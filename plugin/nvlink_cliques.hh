@@ -12,12 +12,13 @@
 
 namespace mfu {
 
-// What the largest fabrics hold: 18 nodes with 4 GPUs.
-inline constexpr uint32_t kMostCliqueGpus = 72;
-inline constexpr uint32_t kMostCliqueNodes = 18;
+// What the smallest racks hold (NVL36): 9 nodes with 4 GPUs.
+inline constexpr uint64_t kLeastCliqueGpus = 36;
+inline constexpr uint32_t kLeastCliqueNodes = 9;
 
-// A finding of high severity when the step lies in more cliques than its GPUs and nodes need, with
-// those sizes. Nothing where a node has not told its clique.
+// A finding of high severity when the step lies in more cliques than its GPUs and nodes need. How
+// many a clique holds is known only from below: as many as the step has in one of them, and as the
+// smallest rack does. Nothing where a node has not told its clique.
 std::optional<Finding> crossed_cliques(const StepPlan& plan,
                                        const std::map<uint32_t, NodeSums>& nodes);
 

@@ -184,11 +184,13 @@ void cut_to_size(PlaceNote* note) {
 
 void PlaceNote::add(const Finding& told) {
   const Finding finding = fit_finding(told);
+  std::optional<PlaceNote> before;  // what is less severe went
   for (NotedFinding& noted : findings) {
     if (noted.rule != finding.rule) continue;
     const auto same = std::find(noted.places.begin(), noted.places.end(), finding.place);
     if (same == noted.places.end()) continue;
     if (noted.severity >= finding.severity) return;
+    if (!before) before = *this;
     noted.places.erase(same);
   }
   std::erase_if(findings, [](const NotedFinding& noted) { return noted.places.empty(); });
@@ -209,6 +211,13 @@ void PlaceNote::add(const Finding& told) {
         {finding.severity, finding.rule, {finding.place}, false, finding.evidence, finding.remedy});
   }
   cut_to_size(this);
+  // One for which there is no room must not make any: two writers would take turns for ever.
+  const bool kept = std::any_of(findings.begin(), findings.end(), [&](const NotedFinding& noted) {
+    return equal_but_for_place(noted, finding);
+  });
+  if (!before || kept) return;
+  *this = std::move(*before);
+  left_out = true;
 }
 
 void PlaceNote::join(const PlaceNote& other) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <vector>
 
 #include "plugin/bounded_sum.hh"
@@ -40,8 +41,16 @@ Record linked(uint32_t pid, uint8_t uuid, DeviceLink link, uint32_t readings) {
   return record;
 }
 
+// On a node with the devices 1b, 2b, 3b and cb.
 std::vector<Finding> links(std::vector<Record> records) {
-  return link_findings(records, "n1");
+  char folder[] = "/tmp/mfu-pci.XXXXXX";
+  EXPECT_NE(mkdtemp(folder), nullptr);
+  for (const char* bus : {"1b", "2b", "3b", "cb"}) {
+    std::filesystem::create_directory(std::string(folder) + "/0000:" + bus + ":00.0");
+  }
+  const auto found = link_findings(records, "n1", folder);
+  std::filesystem::remove_all(folder);
+  return found;
 }
 
 void expect_sensors(const NodeSums& sums, uint64_t of_measured) {
@@ -161,6 +170,21 @@ TEST(LinkFindings, OneOfADeviceWhoeverSawIt) {
     EXPECT_NE(findings[0].evidence.find("gen 3 x16 in all of 90 "), std::string::npos);
   }
   EXPECT_TRUE(links({most, linked(2, 1, {5, 16}, 1)}).empty()) << "another process saw it full";
+}
+
+// A board may be wired with fewer lanes than its chips have.
+TEST(LinkFindings, LanesAreComparedWithThoseOfTheModel) {
+  EXPECT_TRUE(links({linked(1, 1, {5, 8}, 9), linked(2, 2, {5, 8}, 9)}).empty());
+  std::vector<Record> records = {linked(1, 1, {5, 8}, 9), linked(2, 2, {5, 16}, 9)};
+  EXPECT_EQ(links(records).size(), 1u);
+  std::snprintf(records[1].device_name, sizeof(records[1].device_name), "another model");
+  EXPECT_TRUE(links(records).empty());
+  EXPECT_EQ(links({linked(1, 1, {3, 8}, 9)}).size(), 1u) << "the generation needs no other GPU";
+}
+
+TEST(LinkFindings, ADeviceThatTheNodeDoesNotHaveIsNone) {
+  EXPECT_EQ(links({linked(1, 0xC, {3, 16}, 9)}).size(), 1u);
+  EXPECT_TRUE(links({linked(1, 0xD, {3, 16}, 9)}).empty());
 }
 
 TEST(LinkFindings, WhatIsNotKnownIsNotJudged) {

@@ -42,17 +42,34 @@ TEST(NvlinkCliques, MoreThanNeeded) {
   EXPECT_EQ(found->remedy, "sbatch --switches=1, or topology/block with --segment=4");
 }
 
+std::string of(const char* clique, size_t nodes) {
+  return std::string(nodes, clique[0]);
+}
+
 TEST(NvlinkCliques, AsManyAsNeededAreRight) {
   EXPECT_FALSE(crossed(""));
   EXPECT_FALSE(crossed("a"));
   EXPECT_FALSE(crossed("aaaa"));
-  EXPECT_FALSE(crossed(std::string(18, 'a')));
-  EXPECT_TRUE(crossed(std::string(17, 'a') + "b"));
-  EXPECT_FALSE(crossed(std::string(18, 'a') + "b"));
-  EXPECT_FALSE(crossed(std::string(10, 'a') + std::string(10, 'b')));
-  EXPECT_TRUE(crossed(std::string(9, 'a') + std::string(9, 'b') + "cc"));
+  EXPECT_FALSE(crossed(of("a", 18)));
+  EXPECT_FALSE(crossed(of("a", 18) + "b"));
+  EXPECT_TRUE(crossed(of("a", 9) + of("b", 8) + "c")) << "two racks of 9 would do";
+  EXPECT_TRUE(crossed(of("a", 18) + of("b", 9) + of("c", 9))) << "two racks of 18 would do";
+}
+
+// A rack may be a small one, a part of one, or have lost nodes.
+TEST(NvlinkCliques, WhatACliqueHoldsIsOnlyKnownFromTheStepsOwn) {
+  EXPECT_FALSE(crossed(of("a", 9) + of("b", 9))) << "two full NVL36";
+  EXPECT_FALSE(crossed(of("a", 10) + of("b", 10)));
+  EXPECT_FALSE(crossed(of("a", 16) + of("b", 16) + of("c", 16))) << "two spares in each rack";
+  EXPECT_TRUE(crossed(of("a", 12) + of("b", 5) + of("c", 3)));
   // With fewer GPUs than its nodes have, a step may need more.
-  EXPECT_FALSE(crossed(std::string(18, 'a') + std::string(18, 'b'), 1));
+  EXPECT_FALSE(crossed(of("a", 18) + of("b", 18), 1));
+}
+
+TEST(NvlinkCliques, TheRemedyIsWhatSlurmTakes) {
+  const auto found = crossed(of("a", 12) + of("b", 5) + of("c", 3));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->remedy, "sbatch --switches=2, or topology/block with --segment=10");
 }
 
 TEST(NvlinkCliques, NothingIsJudgedWhereANodeIsUnknown) {

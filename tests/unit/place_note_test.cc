@@ -295,6 +295,26 @@ TEST(PlaceNote, PropertyTheBoundIsUsedToTheLastFinding) {
   }
 }
 
+// Otherwise two writers would take turns for ever: the more severe one drives the other out and has
+// no room itself, and the other one comes back.
+TEST(PlaceNote, WhatHasNoRoomDrivesNothingOut) {
+  PlaceNote full;
+  for (int i = 10; i < 28; ++i) {
+    full.add(finding("rule-" + std::to_string(i), Severity::kHigh, "n1", std::string(185, 'e')));
+  }
+  full.add(finding("odd", Severity::kWarning, "n2", "little"));
+  ASSERT_FALSE(full.left_out);
+  ASSERT_EQ(rules(full).back(), "odd");
+  PlaceNote both = full;
+  both.add(finding("odd", Severity::kHigh, "n2", std::string(185, 'f')));
+  EXPECT_EQ(both.findings, full.findings);
+  EXPECT_TRUE(both.left_out);
+  // Where there is room the more severe one takes the other's place.
+  both = note_of({finding("odd", Severity::kWarning), finding("odd", Severity::kHigh)});
+  ASSERT_EQ(both.findings.size(), 1u);
+  EXPECT_EQ(both.findings[0].severity, Severity::kHigh);
+}
+
 TEST(PlaceNote, MorePlacesStayMore) {
   PlaceNote more = note_of({finding("w", Severity::kWarning)});
   more.findings[0].more_places = true;

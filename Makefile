@@ -2,7 +2,7 @@
 #   make            everything            make check    all tests
 #   make demo       the main job, end to end, on a private Slurm cluster
 #   make install    DESTDIR and configure's directories apply
-#   make deb        Debian packages, in build/deb
+#   make deb        Debian packages, in build/deb; make check-deb installs and uses them in a clean chroot
 #   make bench      speeds, on the screen and in BENCHMARKS.md; judges nothing
 #   make check-sanitizers    unit tests, and the injected library under the fakes, with sanitizers
 #   make check-slurm-versions    demo and tests on a cluster with Slurm 22.05, 24.11 and 26.05 (chroots)
@@ -20,7 +20,7 @@ say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2);)
 # demo and check must work on a machine that has nothing but the compiler and the CUDA Toolkit: they
 # install what is missing before anything reads config.mk.
 BOOTSTRAP := demo check check-sanitizers packages clean distclean help
-.PHONY: all $(BOOTSTRAP) check-slurm-versions deb install run-demo run-check run-check-sanitizers bench floors lint tidy format
+.PHONY: all $(BOOTSTRAP) check-slurm-versions deb check-deb install run-demo run-check run-check-sanitizers bench floors lint tidy format
 
 # All processors, unless -j says otherwise.
 demo check: packages
@@ -272,6 +272,9 @@ deb:
 	$(Q)git ls-files -z | xargs -0 tar c | tar x -C $(B)/deb/slurm-mfu
 	$(Q)cd $(B)/deb/slurm-mfu && CONFIGURE="--with-cuda=$(CUDA) $(CONFIGURE)" dpkg-buildpackage -b -us -uc
 	$(Q)rm -rf $(B)/deb/slurm-mfu && ls -l $(B)/deb/*.deb
+
+check-deb: deb $(FAKES)
+	$(Q)tests/packages
 
 # --- for developers
 

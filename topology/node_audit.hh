@@ -31,7 +31,9 @@ struct StepPlacement {
   uint32_t tensor_parallel = 0;  // ranks of a tensor-parallel group; 0: unknown
   // Bus ids of the GPUs that Slurm gave it here, used or not; empty: unknown.
   std::vector<std::string> allocated;
-  std::vector<TaskPlacement> tasks;  // empty: the node itself is audited, all of it
+  // Empty: the node itself is audited, all of it. Where those of some tasks are unknown, the rules
+  // about single GPUs judge the known ones, and those about all of the step's GPUs nothing.
+  std::vector<TaskPlacement> tasks;
 };
 
 struct NodeAuditOptions {
@@ -58,10 +60,14 @@ NodeRule audit_nic_ports;
 // "nccl-hca", high: NCCL_IB_HCA takes none, leaves out a GPU's nearest, or names a storage adapter;
 // or NCCL_IB_DISABLE is set.
 NodeRule audit_nccl_hca;
-// "pcie-link", high: fewer lanes, or slower ones, than both ends can.
+// "pcie-link", high: slower lanes than both ends can, or fewer. Boards may be wired with fewer ones
+// (Tesla M10: 8 of 16): a GPU's width is held against others of its model in the node, or where
+// there are none, judged only below a quarter.
 NodeRule audit_pcie;
-// "no-nvlink", high inside a known tensor-parallel group, else warning and only on nodes that have
-// NVLinks: pairs of the step's GPUs on two sockets without NVLink.
+// "no-nvlink": pairs of the step's GPUs on two sockets without NVLink. High inside a known
+// tensor-parallel group; else warning, and only on nodes that have NVLinks, where as many other
+// GPUs of the same models have no such pair, on nodes of at most 16: a step that could have no
+// better ones, as one with all of the node's, is not told.
 NodeRule audit_nvlinks;
 // "nvlink-clique", high: GPUs of the step here are in several NVLink cliques, or some are in one
 // and others have a fault in their NVLink fabric.

@@ -1,5 +1,6 @@
 // The rules about GPUs: their links, their numbers, and what kind they are.
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "topology/nic_roles.hh"
@@ -15,11 +16,59 @@ bool across_sockets(const NodeMap& map, const PciDevice& a, const PciDevice& b) 
   return distance(map, a, b) == Distance::kSys;
 }
 
+// The way between them is neither NVLink nor inside a socket.
+bool slow_pair(const NodeMap& map, size_t a, size_t b) {
+  return !map.nvlinked(a, b) && across_sockets(map, map.gpus[a].pci, map.gpus[b].pci);
+}
+
 std::string kind_of(const Gpu& gpu) {
   if (!gpu.model.empty()) return gpu.model;
   char text[16];
   snprintf(text, sizeof text, "%04x:%04x", gpu.pci.vendor, gpu.pci.device);
   return text;
+}
+
+// Of a board that may be wired so, others of its model tell how it is meant.
+bool narrow(const NodeMap& map, const Gpu& gpu) {
+  const PcieLink& link = gpu.pci.link;
+  if (link.width == 0 || link.width >= link.max_width) return false;
+  uint32_t others = 0;  // the widest
+  for (const Gpu& other : map.gpus) {
+    if (&other == &gpu || kind_of(other) != kind_of(gpu)) continue;
+    others = std::max(others, other.pci.link.width);
+  }
+  return others != 0 ? link.width < others : link.width < link.max_width / 4;
+}
+
+// As many GPUs as these, of their models, without a slow pair among them; empty: there are none, or
+// the node has too many to try.
+std::vector<size_t> better_choice(const NodeMap& map, const std::set<size_t>& gpus) {
+  constexpr size_t kMost = 16;
+  std::set<std::string> kinds;
+  for (const size_t gpu : gpus) kinds.insert(kind_of(map.gpus[gpu]));
+  std::vector<size_t> candidates;
+  for (size_t i = 0; i < map.gpus.size(); ++i) {
+    if (kinds.count(kind_of(map.gpus[i])) != 0) candidates.push_back(i);
+  }
+  if (candidates.size() > kMost) return {};
+  uint32_t slow[kMost] = {};  // by candidate, a bit for each other one
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    for (size_t j = 0; j < candidates.size(); ++j) {
+      if (i != j && slow_pair(map, candidates[i], candidates[j])) slow[i] |= 1u << j;
+    }
+  }
+  for (uint32_t choice = 0; choice < 1u << candidates.size(); ++choice) {
+    if (static_cast<size_t>(std::popcount(choice)) != gpus.size()) continue;
+    std::vector<size_t> chosen;
+    uint32_t excluded = 0;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if ((choice >> i & 1) == 0) continue;
+      chosen.push_back(candidates[i]);
+      excluded |= slow[i];
+    }
+    if ((excluded & choice) == 0) return chosen;
+  }
+  return {};
 }
 
 bool in_pci_order(const NodeMap& map, const std::vector<size_t>& gpus) {
@@ -39,11 +88,11 @@ std::string in_order(const NodeMap& map, const std::vector<size_t>& gpus) {
 std::vector<Finding> audit_pcie(const NodeMap& map, const StepPlacement& step,
                                 const NodeAuditOptions& options) {
   std::vector<Finding> findings;
-  auto judge = [&findings](const PciDevice& pci, const std::string& place, bool full_speed) {
+  auto judge = [&findings](const PciDevice& pci, const std::string& place, bool lacks_lanes,
+                           bool full_speed) {
     const PcieLink& link = pci.link;
-    const bool narrow = link.width != 0 && link.width < link.max_width;
     const bool slow = full_speed && link.speed_mts != 0 && link.speed_mts < link.max_speed_mts;
-    if (!narrow && !slow) return;
+    if (!lacks_lanes && !slow) return;
     findings.push_back({"pcie-link", Severity::kHigh, place,
                         "its PCIe link runs at " + pcie_text(link.speed_mts, link.width) + " of " +
                             pcie_text(link.max_speed_mts, link.max_width),
@@ -56,7 +105,7 @@ std::vector<Finding> audit_pcie(const NodeMap& map, const StepPlacement& step,
     const bool busy = std::any_of(
         options.busy_gpus.begin(), options.busy_gpus.end(),
         [&gpu](const std::string& id) { return canonical_bus_id(id) == gpu.pci.bus_id; });
-    judge(gpu.pci, place_of(step, gpu), busy);
+    judge(gpu.pci, place_of(step, gpu), narrow(map, gpu), busy);
   }
   for (const size_t index : nics_with(nic_roles(map, options.storage_nics), NicRole::kCompute)) {
     // A step with some of the GPUs is told of their adapters only.
@@ -64,7 +113,9 @@ std::vector<Finding> audit_pcie(const NodeMap& map, const StepPlacement& step,
     const bool ours = std::any_of(gpus.begin(), gpus.end(), [&](size_t gpu) {
       return distance(map, map.gpus[gpu].pci, nic.pci) < Distance::kSys;
     });
-    if (ours && step.nodes != 1) judge(nic.pci, place_of(step, nic), true);
+    const PcieLink& link = nic.pci.link;
+    const bool lacks_lanes = link.width != 0 && link.width < link.max_width;
+    if (ours && step.nodes != 1) judge(nic.pci, place_of(step, nic), lacks_lanes, true);
   }
   return findings;
 }
@@ -80,9 +131,10 @@ std::vector<Finding> audit_nvlinks(const NodeMap& map, const StepPlacement& step
     for (const size_t gpu : used_gpus(map, step, task)) ranks.push_back({task.rank, gpu});
   }
   if (map.nvlinks.empty() || ranks.size() < 2) return {};
+  const bool known = step.tensor_parallel != 0;
   // Where there are none, whoever takes several GPUs knows it and cannot do better.
   const bool any = std::count(map.nvlinks.begin(), map.nvlinks.end(), 1) != 0;
-  if (!any && step.tensor_parallel == 0) return {};
+  if (!known && (!any || some_gpus_unknown(map, step))) return {};
   size_t pairs = 0, slow = 0;
   std::vector<std::string> examples;
   for (size_t i = 0; i < ranks.size(); ++i) {
@@ -91,22 +143,34 @@ std::vector<Finding> audit_nvlinks(const NodeMap& map, const StepPlacement& step
       if (ranks[i].gpu == ranks[j].gpu) continue;
       if (group != 0 && ranks[i].rank / group != ranks[j].rank / group) continue;
       ++pairs;
-      const Gpu& a = map.gpus[ranks[i].gpu];
-      const Gpu& b = map.gpus[ranks[j].gpu];
-      if (map.nvlinked(ranks[i].gpu, ranks[j].gpu) || !across_sockets(map, a.pci, b.pci)) continue;
+      if (!slow_pair(map, ranks[i].gpu, ranks[j].gpu)) continue;
       ++slow;
-      examples.push_back(short_name(a) + "-" + short_name(b));
+      examples.push_back(short_name(map.gpus[ranks[i].gpu]) + "-" +
+                         short_name(map.gpus[ranks[j].gpu]));
     }
   }
   if (slow == 0) return {};
   const std::string size = std::to_string(step.tensor_parallel);
-  const bool known = step.tensor_parallel != 0;
-  return {{"no-nvlink", known ? Severity::kHigh : Severity::kWarning, step.node,
-           std::to_string(slow) + " of " + std::to_string(pairs) + " pairs of GPUs" +
-               (known ? " inside tensor-parallel groups of " + size : "") +
-               " are on two sockets and have no NVLink: " + listed(examples),
-           "keep tensor-parallel groups inside a socket: a smaller group, or ranks in the order of "
-           "sockets by --distribution=block:block --gpu-bind=closest"}};
+  std::string evidence = std::to_string(slow) + " of " + std::to_string(pairs) + " pairs of GPUs" +
+                         (known ? " inside tensor-parallel groups of " + size : "") +
+                         " are on two sockets and have no NVLink: " + listed(examples);
+  if (known) {
+    return {{"no-nvlink", Severity::kHigh, step.node, evidence,
+             "keep tensor-parallel groups inside a socket: a smaller group, or ranks in the order "
+             "of sockets by --distribution=block:block --gpu-bind=closest"}};
+  }
+  std::set<size_t> used;
+  for (const Rank& rank : ranks) used.insert(rank.gpu);
+  const std::vector<size_t> better = better_choice(map, used);
+  if (better.empty()) return {};
+  std::vector<std::string> names;
+  for (const size_t gpu : better) names.push_back(short_name(map.gpus[gpu]));
+  return {{"no-nvlink", Severity::kWarning, step.node,
+           evidence + "; there are as many without such a pair: " + listed(names),
+           "ask for GPUs of one socket, where it has so many: --sockets-per-node=1 "
+           "--gpus-per-socket=" +
+               std::to_string(used.size()) +
+               "; to the administrator: AutoDetect=nvml in gres.conf tells Slurm of NVLinks"}};
 }
 
 std::vector<Finding> audit_gpu_order(const NodeMap& map, const StepPlacement& step,
@@ -148,6 +212,7 @@ std::vector<Finding> audit_gpu_order(const NodeMap& map, const StepPlacement& st
 
 std::vector<Finding> audit_gpu_models(const NodeMap& map, const StepPlacement& step,
                                       const NodeAuditOptions&) {
+  if (some_gpus_unknown(map, step)) return {};
   std::map<std::string, size_t> kinds;
   for (const size_t gpu : step_gpus(map, step)) ++kinds[kind_of(map.gpus[gpu])];
   if (kinds.size() < 2) return {};
@@ -184,6 +249,7 @@ std::vector<Finding> audit_mig(const NodeMap& map, const StepPlacement& step,
 
 std::vector<Finding> audit_cliques(const NodeMap& map, const StepPlacement& step,
                                    const NodeAuditOptions&) {
+  if (some_gpus_unknown(map, step)) return {};
   std::map<std::string, std::vector<std::string>> cliques;
   std::vector<std::string> faulty;
   for (const size_t index : step_gpus(map, step)) {

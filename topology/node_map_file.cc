@@ -24,8 +24,7 @@ int signal_of_trial(const std::string& text) {
     const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
     alarm(10);
-    node_map_from_xml(text, {});
-    _exit(0);
+    _exit(node_map_from_xml(text, {}) ? 0 : 1);
   }
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {

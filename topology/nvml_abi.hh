@@ -11,6 +11,8 @@ namespace mfu::nvml_abi {
 // Handles are pointers, results and enumerations are ints; result 0 is success.
 using Handle = void*;
 
+inline constexpr uint32_t kMigOn = 1;  // NVML_DEVICE_MIG_ENABLE
+
 inline constexpr int kNvlinkCapability = 2;  // NVML_P2P_CAPS_INDEX_NVLINK
 inline constexpr int kPairLinked = 0;        // NVML_P2P_STATUS_OK
 inline constexpr int kPairUnknown = 6;       // NVML_P2P_STATUS_UNKNOWN
@@ -42,6 +44,7 @@ using Init = int();
 using DeviceByText = int(const char* text, Handle* device);
 using DeviceText = int(Handle device, char* text, uint32_t size);
 using DeviceNumber = int(Handle device, uint32_t* value);
+using DeviceMode = int(Handle device, uint32_t* current, uint32_t* pending);
 using PairStatus = int(Handle a, Handle b, int capability, int* status);
 using DeviceFabric = int(Handle device, Fabric* fabric);
 using DeviceFabricV = int(Handle device, FabricV* fabric);

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <iostream>
 #include <vector>
 
@@ -16,7 +17,13 @@ constexpr size_t kMostText = 1 << 20;
 
 }  // namespace
 
+std::chrono::milliseconds nvml_limit(std::chrono::milliseconds taken) {
+  constexpr std::chrono::milliseconds kNone{0}, kNvml{900}, kBoth{1200};
+  return std::clamp(kBoth - taken, kNone, kNvml);
+}
+
 std::string nvml_section(const NodeMap& map, std::chrono::milliseconds limit) {
+  if (limit <= limit.zero()) return {};
   std::vector<std::string> command = {own_program(), "nvml"};
   for (const Gpu& gpu : map.gpus) {
     if (gpu.pci.vendor == kNvidia) command.push_back(gpu.pci.bus_id);

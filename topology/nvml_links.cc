@@ -17,6 +17,7 @@ struct Functions {
   nvml_abi::DeviceByText* by_bus_id;
   nvml_abi::DeviceText* uuid;
   nvml_abi::DeviceNumber* minor;
+  nvml_abi::DeviceMode* mig_mode;
   nvml_abi::PairStatus* pair_status;
   nvml_abi::DeviceFabricV* fabric_v;
   nvml_abi::DeviceFabric* fabric;
@@ -78,6 +79,7 @@ std::vector<NvmlGpu> ask_nvml(const std::vector<std::string>& bus_ids) {
           "nvmlDeviceGetHandleByPciBusId");
   resolve(library, &functions.uuid, "nvmlDeviceGetUUID");
   resolve(library, &functions.minor, "nvmlDeviceGetMinorNumber");
+  resolve(library, &functions.mig_mode, "nvmlDeviceGetMigMode");
   resolve(library, &functions.pair_status, "nvmlDeviceGetP2PStatus");
   resolve(library, &functions.fabric_v, "nvmlDeviceGetGpuFabricInfoV");
   resolve(library, &functions.fabric, "nvmlDeviceGetGpuFabricInfo");
@@ -94,12 +96,15 @@ std::vector<NvmlGpu> ask_nvml(const std::vector<std::string>& bus_ids) {
     if (answers(functions.uuid, device, uuid, static_cast<uint32_t>(sizeof uuid))) gpu.uuid = uuid;
     uint32_t minor = 0;
     if (answers(functions.minor, device, &minor)) gpu.minor = static_cast<int32_t>(minor);
+    uint32_t mode = 0, next_mode = 0;
+    gpu.mig = answers(functions.mig_mode, device, &mode, &next_mode) && mode == nvml_abi::kMigOn;
     read_fabric_info(functions, device, &gpu);
     gpus.push_back(std::move(gpu));
     devices.push_back(device);
   }
-  // One that NVML cannot see may have links all the same.
-  if (gpus.size() != bus_ids.size()) return gpus;
+  // One that NVML cannot see may have links all the same, and one in MIG mode will.
+  const bool sliced = std::any_of(gpus.begin(), gpus.end(), [](const NvmlGpu& g) { return g.mig; });
+  if (gpus.size() != bus_ids.size() || sliced) return gpus;
   for (size_t a = 0; a < gpus.size(); ++a) {
     std::vector<std::string> linked;
     bool known = true;

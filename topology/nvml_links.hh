@@ -17,8 +17,10 @@ struct NvmlGpu {
   std::string clique;        // as Gpu::clique
   std::string fabric_fault;  // as Gpu::fabric_fault: "not-started", "in-progress", "error-19"
   // Bus ids of those asked for that it has NVLink to, directly or by way of an NVSwitch; nullopt:
-  // of one of them it is unknown.
+  // of one of them it is unknown, or one is in MIG mode, in which NVML tells of no links: they come
+  // back without a boot.
   std::optional<std::vector<std::string>> nvlinked;
+  bool mig = false;  // in MIG mode now
 };
 
 // By libnvidia-ml.so.1. GPUs that it does not know are left out; without it there are none. Only

@@ -66,6 +66,7 @@ std::string write_nvml_section(const std::vector<NvmlGpu>& gpus) {
     if (gpu.minor >= 0) add("minor", std::to_string(gpu.minor));
     add("clique", gpu.clique);
     add("fault", gpu.fabric_fault);
+    if (gpu.mig) add("mig", "on");
     if (gpu.nvlinked) {
       std::string list;
       for (const std::string& other : *gpu.nvlinked) list += (list.empty() ? "" : ",") + other;
@@ -82,14 +83,20 @@ void read_nvml_section(std::string_view text, NodeMap* map) {
   text.remove_prefix(begin + kBegin.size());
   text = text.substr(0, text.find(kEnd));
   std::vector<std::vector<uint8_t>> rows(map->gpus.size());
+  bool sliced = false;
   while (!text.empty()) {
     std::string_view line = next_of(&text, '\n');
     const int index = map->find_gpu(next_of(&line, ' '));
     while (index >= 0 && !line.empty()) {
       std::string_view value = next_of(&line, ' ');
       const std::string_view key = next_of(&value, '=');
+      sliced = sliced || (key == "mig" && value == "on");
       read_value(key, value, static_cast<size_t>(index), map, &rows[static_cast<size_t>(index)]);
     }
+  }
+  if (sliced) {
+    map->nvlinks.clear();
+    return;
   }
   std::vector<uint8_t> links;
   for (size_t i = 0; i < rows.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include <chrono>
 #include <iostream>
 
 #include "topology/command_line.hh"
@@ -82,10 +83,16 @@ int show(const Given& given) {
     throw WrongUsage{"--xml is of this node, and alone"};
   }
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // whoever runs us for it may be killed while a driver hangs
+  using Clock = std::chrono::steady_clock;
+  using std::chrono::milliseconds;
+  const Clock::time_point begin = Clock::now();
   const std::string xml = value_or_fail(discover_node_xml());
   const NodeMap map = value_or_fail(node_map_from_xml(xml, "hwloc's own XML"));
-  const std::chrono::seconds given_limit(given.fabric.seconds);
-  std::cout << xml << nvml_section(map, given.fabric.seconds == 0 ? kNvmlLimit : given_limit);
+  const auto taken = std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
+  const milliseconds limit = given.fabric.seconds == 0
+                                 ? nvml_limit(taken)
+                                 : milliseconds(std::chrono::seconds(given.fabric.seconds));
+  std::cout << xml << nvml_section(map, limit);
   return 0;
 }
 

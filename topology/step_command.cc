@@ -92,11 +92,21 @@ bool add_line(std::string_view key, std::string_view value, StepRequest* request
   return true;
 }
 
+// A file tells how nodes of this kind are built. What single GPUs are called, and their fabric, is
+// of the node that it was made on: the driver tells this one's names, and nobody its fabric, since
+// NVML may take seconds and this is asked for each step.
+void forget_gpus(NodeMap* map) {
+  for (Gpu& gpu : map->gpus) {
+    gpu.uuid = gpu.clique = gpu.fabric_fault = "";
+    gpu.minor = -1;
+  }
+}
+
 tl::expected<NodeMap, std::string> map_of(const StepRequest& request, const std::string& self) {
   if (!request.map.empty()) {
     auto node = take_node(request.map, 0);
     if (!node) return tl::make_unexpected(std::move(node.error()));
-    // A file tells how nodes of this kind are built; minor numbers and UUIDs are this one's.
+    forget_gpus(&node->map);
     read_driver_gpus("", &node->map);
     return std::move(node->map);
   }

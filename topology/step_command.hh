@@ -18,7 +18,9 @@ namespace mfu {
 //   node=n1           the node's name         nodes=2        nodes of the step
 //   allocated=0-1     its GPUs, as Slurm numbers them         confined=1   they alone can be opened
 //                                                            (0: all can; ?: unknown)
-//   map=FILE          its topology, hwloc's or NCCL's XML; otherwise it is discovered, and kept in
+//   map=FILE          how nodes of its kind are built, hwloc's or NCCL's XML: UUIDs, minor numbers
+//                     and cliques of GPUs are not taken from it; otherwise it is discovered, and
+//                     kept in
 //   cache=FILE        of a folder that only root writes to
 //   fabric=FILE       the fabric's snapshot: the step's place in it is audited as well, of
 //   hosts=n[1-2]      its nodes               names=FILE     NodeGUID or description -> node name

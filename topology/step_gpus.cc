@@ -60,12 +60,16 @@ bool all_gpus_known(const NodeMap& map, const StepPlacement& step) {
          });
 }
 
+bool some_gpus_unknown(const NodeMap& map, const StepPlacement& step) {
+  return !step.tasks.empty() && !all_gpus_known(map, step);
+}
+
 std::vector<size_t> step_gpus(const NodeMap& map, const StepPlacement& step) {
   std::vector<size_t> indices;
   for (const TaskPlacement& task : step.tasks) {
     for (const size_t index : seen_gpus(map, task)) indices.push_back(index);
   }
-  if (indices.empty()) {
+  if (step.tasks.empty()) {
     for (size_t i = 0; i < map.gpus.size(); ++i) indices.push_back(i);
   }
   return each_once(map, std::move(indices));

@@ -16,12 +16,16 @@ std::vector<size_t> seen_gpus(const NodeMap& map, const TaskPlacement& task);
 // many as there are tasks, that of its local rank, as all frameworks have it.
 std::vector<size_t> used_gpus(const NodeMap& map, const StepPlacement& step,
                               const TaskPlacement& task);
-// Of the step in order of bus ids; all of the node when it has no tasks or nobody knows theirs.
+// Of the step in order of bus ids, as far as its tasks' are known; all of the node when it has no
+// tasks.
 std::vector<size_t> step_gpus(const NodeMap& map, const StepPlacement& step);
 // The same with those that Slurm gave it and no task sees.
 std::vector<size_t> owned_gpus(const NodeMap& map, const StepPlacement& step);
 // There are tasks, and each of them sees GPUs of the map and no others.
 bool all_gpus_known(const NodeMap& map, const StepPlacement& step);
+// There are tasks, and of one of them that is not so: what all of the step's GPUs have in common is
+// unknown.
+bool some_gpus_unknown(const NodeMap& map, const StepPlacement& step);
 
 // "cuda2", or the bus id where it has no name of its own.
 std::string short_name(const Gpu& gpu);

@@ -198,17 +198,39 @@ xml_with "$scratch/hanging" 1
 is "$code $(tail -n 1 <<<"$out")" '0 </topology>' "show --xml is hwloc's alone where NVML hangs"
 xml_with /nonexistent 60
 is "$code $(tail -n 1 <<<"$out")" '0 </topology>' "show --xml is hwloc's alone without NVML"
+# Where hwloc has taken all of the time of mfu-topo step's discovery, what it found must not be lost.
+mkdir slow
+echo '#include <dlfcn.h>
+#include <unistd.h>
+extern "C" int hwloc_topology_load(void* topology) {
+    sleep(2);
+    return reinterpret_cast<int (*)(void*)>(dlsym(RTLD_NEXT, "hwloc_topology_load"))(topology);
+}' | "$cxx" -shared -fPIC -D_GNU_SOURCE -x c++ - -o slow/hwloc.so -ldl || not_ok 'an hwloc that is slow' "$cxx"
+out=$(HWLOC_FSROOT=$scratch/machine LD_LIBRARY_PATH=$fakes LD_PRELOAD=$scratch/slow/hwloc.so "$topo" show --xml 2>err)
+code=$?
+is "$code $(tail -n 1 <<<"$out")" '0 </topology>' 'show --xml does not ask NVML where hwloc has taken the time'
 sed 's/ minor=\(.\)/ minor=\1 clique=ab.\1/' nvml.xml >cliques.xml
 run audit --node cliques.xml
 is "$code $(grep -o 'nvlink-clique\|0000:1b:00.0 in .*' <<<"$out" | paste -sd' ')" \
     '2 nvlink-clique 0000:1b:00.0 in ab.0; 0000:2b:00.0 in ab.1' 'audit --node: two cliques'
-cat >request <<END
-node=n1
-nodes=1
-map=$scratch/cliques.xml
-task=0,0
-devices=1
-END
+# step_request KEY: of a task with the second GPU, whose node is in the file of cliques.
+step_request() {
+    printf '%s\n' node=n1 nodes=1 "$1=$scratch/cliques.xml" task=0,0 devices=1 >request
+}
+step_request map
+run step request
+is "$code $(cut -f 1,2 <<<"$out")" $'0 information\tgpus-unknown' "step: a file tells nothing of this node's own GPUs"
+# The same as the cache of a discovery of this machine, which ends with its key.
+discovered() {
+    rm -f own.xml.failed
+    "$topo" step own_request >/dev/null 2>&1
+    [[ -s own.xml ]]
+}
+printf '%s\n' node=n1 "cache=$scratch/own.xml" >own_request
+wait_until 30 discovered || not_ok 'step discovers this machine' "$(<own.xml.failed)"
+{ echo && tail -n 1 own.xml; } >>cliques.xml
+chmod 644 cliques.xml
+step_request cache
 run step request
 is "$code $out" "0 fact"$'\t'"clique"$'\t'"ab.1" 'step: the clique of its GPU'
 

@@ -90,6 +90,8 @@ static_assert(nvmlClocksThrottleReasonDisplayClockSetting == 0x100);
 
 // What topology/ asks.
 namespace links = mfu::nvml_abi;
+static_assert(kFits<decltype(nvmlDeviceGetMigMode), links::DeviceMode>);
+static_assert(NVML_DEVICE_MIG_ENABLE == links::kMigOn);
 static_assert(kFits<decltype(nvmlDeviceGetMinorNumber), links::DeviceNumber>);
 static_assert(kFits<decltype(nvmlDeviceGetP2PStatus), links::PairStatus>);
 static_assert(kFits<decltype(nvmlDeviceGetUUID), links::DeviceText>);

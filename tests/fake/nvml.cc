@@ -29,6 +29,7 @@ constexpr int kInvalidArgument = 2;
 constexpr int kNotSupported = 3;
 constexpr int kNotFound = 6;
 constexpr int kVersionMismatch = 25;
+constexpr int kNoPeers = 5;  // a pair's status: not supported
 constexpr int kMostGpus = 8;
 
 struct Rule {
@@ -225,9 +226,11 @@ int nvmlDeviceGetUUID(Handle device, char* text, uint32_t size) {
   return 0;
 }
 
-int nvmlDeviceGetMigMode(Handle, uint32_t* current, uint32_t* pending) {
+int nvmlDeviceGetMigMode(Handle device, uint32_t* current, uint32_t* pending) {
   if (int result = enter("nvmlDeviceGetMigMode")) return result;
-  *current = *pending = library().values.mig ? 1 : 0;
+  const NvmlValues& values = library().values;
+  *current = values.mig || values.mig_mode[index_of(device)] ? 1 : 0;
+  *pending = 0;
   return 0;
 }
 
@@ -306,7 +309,9 @@ int nvmlDeviceGetMinorNumber(Handle device, uint32_t* out) {
 int nvmlDeviceGetP2PStatus(Handle a, Handle b, int capability, int* status) {
   if (int result = enter("nvmlDeviceGetP2PStatus")) return result;
   if (a == b || capability != mfu::nvml_abi::kNvlinkCapability) return kInvalidArgument;
-  *status = library().values.nvlink_status[index_of(a)][index_of(b)];
+  const NvmlValues& values = library().values;
+  *status = values.nvlink_status[index_of(a)][index_of(b)];
+  if (values.mig_mode[index_of(a)] || values.mig_mode[index_of(b)]) *status = kNoPeers;
   return 0;
 }
 

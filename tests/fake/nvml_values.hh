@@ -29,6 +29,7 @@ struct NvmlValues {
   // The GPUs are in MIG mode, each with one slice, of GPU instance 3.
   bool mig;
   uint8_t slice_uuid[16];
+  bool mig_mode[8];       // of single GPUs, which then have no links to others
   uint32_t gpm_instance;  // whose sample was taken last; UINT32_MAX: the whole GPU's
   uint64_t calls;         // of all functions
   uint64_t samples;       // that GPM allocated

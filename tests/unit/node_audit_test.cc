@@ -210,11 +210,14 @@ TEST(NodeAudit, FindsPairsWithoutNvlink) {
   std::vector<OneTask> tasks;
   for (const Gpu& gpu : map.gpus) tasks.push_back({gpu.pci.bus_id.c_str(), ""});
   StepPlacement step = step_of(tasks, 1);
-  std::vector<Finding> findings = audit_node(map, step);
+  EXPECT_EQ(summary(audit_node(map, step)), Lines{});  // it has all: there are no better ones
+  const StepPlacement half = step_of({tasks[0], tasks[2]}, 1);
+  const std::vector<Finding> findings = audit_node(map, half);
   EXPECT_EQ(summary(findings), Lines{"warning no-nvlink n"});
   EXPECT_EQ(findings[0].evidence,
-            "4 of 6 pairs of GPUs are on two sockets and have no NVLink: cuda0-cuda2, cuda0-cuda3, "
-            "cuda1-cuda2, cuda1-cuda3");
+            "1 of 1 pairs of GPUs are on two sockets and have no NVLink: cuda0-cuda2; there are as "
+            "many without such a pair: cuda0, cuda1");
+  EXPECT_EQ(summary(audit_node(map, step_of({tasks[0], tasks[1]}, 1))), Lines{});
   step.tensor_parallel = 2;
   EXPECT_EQ(summary(audit_node(map, step)), Lines{});
   step.tensor_parallel = 4;
@@ -294,6 +297,49 @@ TEST_F(FourGpus, ANodeWithoutNvlinksHasNoneToLose) {
   EXPECT_EQ(audit(step), Lines{"warning no-nvlink n"});
 }
 
+// Bridges in pairs across the sockets, and the cube mesh of DGX-1: as many pairs without NVLink as
+// there must be.
+TEST_F(FourGpus, AStepThatCouldHaveNoBetterOnesIsNotTold) {
+  for (size_t i = 0; i < 4; ++i) map.gpus[i].pci.package = i % 2 == 0 ? 0 : 1;
+  map.nvlinks.assign(16, 0);
+  map.nvlinks[0 * 4 + 1] = map.nvlinks[1 * 4 + 0] = 1;
+  const StepPlacement all =
+      step_of({{kIds[0], ""}, {kIds[1], ""}, {kIds[2], ""}, {kIds[3], ""}}, 1);
+  EXPECT_EQ(audit(all), Lines{});
+  // Of any three, two are on another socket than the third, and one has no NVLink to it.
+  EXPECT_EQ(audit(step_of({{kIds[0], ""}, {kIds[1], ""}, {kIds[3], ""}}, 1)), Lines{});
+  StepPlacement two = step_of({{kIds[2], ""}, {kIds[3], ""}}, 1);
+  EXPECT_EQ(audit(two), Lines{"warning no-nvlink n"});
+  EXPECT_NE(findings[0].evidence.find("pair: 0000:4e:00.0, 0000:5f:00.0"), std::string::npos)
+      << findings[0].evidence;
+  EXPECT_NE(findings[0].remedy.find("--gpus-per-socket=2"), std::string::npos);
+  // A third one that nobody knows may leave no choice.
+  two.tasks.push_back(two.tasks[0]);
+  two.tasks.back().gpus = {"GPU-unknown"};
+  EXPECT_EQ(summary(audit_nvlinks(map, two, {})), Lines{});
+  // GPUs of another kind are none that it could have had.
+  two.tasks.pop_back();
+  map.gpus[0].pci.device = 0x1cb1;
+  map.nvlinks.assign(16, 0);
+  map.nvlinks[0 * 4 + 3] = map.nvlinks[3 * 4 + 0] = 1;
+  map.gpus[1].pci.package = 0;
+  map.gpus[2].pci.package = 2;
+  EXPECT_EQ(audit(two), Lines{});
+}
+
+TEST_F(FourGpus, ANodeWithTooManyGpusToTryIsNotTold) {
+  for (int i = 0; i < 13; ++i) map.gpus.push_back(map.gpus[0]);
+  for (size_t i = 0; i < map.gpus.size(); ++i) map.gpus[i].pci.package = i == 3 ? 1 : 0;
+  auto without_one = [this] {
+    map.nvlinks.assign(map.gpus.size() * map.gpus.size(), 0);
+    map.nvlinks[1] = 1;
+    return audit(step_of({{kIds[0], ""}, {kIds[3], ""}}, 1));
+  };
+  EXPECT_EQ(without_one(), Lines{});
+  map.gpus.pop_back();
+  EXPECT_EQ(without_one(), Lines{"warning no-nvlink n"});
+}
+
 TEST_F(FourGpus, InSeveralCliques) {
   EXPECT_EQ(audit(node_only()), Lines{});
   for (Gpu& gpu : map.gpus) gpu.clique = "ab.1";
@@ -321,6 +367,50 @@ TEST_F(FourGpus, InSeveralCliques) {
     gpu.fabric_fault = "in-progress";
   }
   EXPECT_EQ(audit(node_only()), Lines{});
+}
+
+// A slice of a GPU is not in the map: the node's others are not the step's.
+TEST_F(FourGpus, WhoseGpusAreUnknownHasNoneOfOthers) {
+  map.gpus[0].clique = map.gpus[1].clique = "ab.1";
+  map.gpus[2].clique = map.gpus[3].clique = "ab.2";
+  map.gpus[1].pci.device = 0x20b2;
+  for (Gpu& gpu : map.gpus) gpu.pci.link = {32000, 16, 32000, 16};
+  map.gpus[2].pci.link.width = 4;
+  const Lines of_all = {"high pcie-link n GPU 0000:cb:00.0", "high nvlink-clique n",
+                        "information mixed-gpus n"};
+  EXPECT_EQ(audit(node_only()), of_all);
+  EXPECT_EQ(audit(step_of({{"MIG-abc", ""}}, 1)), Lines{});
+  EXPECT_EQ(audit(step_of({{"GPU-unknown", ""}}, 1)), Lines{});
+  // What is known of single ones is told.
+  EXPECT_EQ(audit(step_of({{kIds[1], ""}, {kIds[2], ""}}, 1)), of_all);
+  EXPECT_EQ(audit(step_of({{kIds[1], ""}, {kIds[2], ""}, {"MIG-abc", ""}}, 1)),
+            Lines{"high pcie-link n GPU 0000:cb:00.0"});
+  EXPECT_EQ(audit(step_of({{kIds[0], ""}, {kIds[0], ""}, {"MIG-abc", ""}}, 1)), Lines{});
+}
+
+TEST_F(FourGpus, WidthIsHeldAgainstOthersOfTheModel) {
+  auto widths = [this](std::initializer_list<uint32_t> lanes) {
+    size_t gpu = 0;
+    for (const uint32_t width : lanes) map.gpus[gpu++].pci.link = {16000, width, 16000, 16};
+    findings = audit_pcie(map, node_only(), {});
+    return summary(findings);
+  };
+  EXPECT_EQ(widths({8, 8, 8, 8}), Lines{});  // Tesla M10
+  EXPECT_EQ(widths({8, 16, 8, 16}),
+            (Lines{"high pcie-link n GPU 0000:4e:00.0", "high pcie-link n GPU 0000:cb:00.0"}));
+  EXPECT_EQ(findings[0].evidence, "its PCIe link runs at 16 GT/s x8 of 16 GT/s x16");
+  EXPECT_EQ(widths({8, 0, 0, 0}), Lines{});  // of the others it is unknown
+  // A slot with fewer lanes has nothing wrong.
+  map.gpus[0].pci.link.max_width = 8;
+  map.gpus[1].pci.link.width = 16;
+  EXPECT_EQ(audit(node_only()), Lines{});
+  // Alone of its model.
+  map.gpus[0].pci.device = 0x1f08;
+  EXPECT_EQ(widths({8, 16, 16, 16}), Lines{});
+  EXPECT_EQ(widths({4, 16, 16, 16}), Lines{});
+  for (const uint32_t width : {1u, 2u}) {
+    EXPECT_EQ(widths({width, 16, 16, 16}), Lines{"high pcie-link n GPU 0000:4e:00.0"});
+  }
 }
 
 TEST_F(FourGpus, CliqueOfAStep) {
@@ -585,6 +675,19 @@ TEST_F(Captured, TellsOfMigInStepsOfSeveralNodes) {
   EXPECT_EQ(audit(step_of({{NodeCapture::kGpu[0], "0"}}, 2)),
             Lines{"information mig-multi-node n"});
   EXPECT_EQ(audit(step_of({{NodeCapture::kGpu[1], "4"}}, 2)), Lines{kFragments});
+}
+
+TEST_F(Captured, AdaptersAreNotHeldAgainstGpusOfOthers) {
+  capture.port("mlx5_0", "state", "1: DOWN\n");
+  read();
+  StepPlacement step = step_of({{"MIG-abc", "0"}}, 2);
+  step.tasks[0].environment["NCCL_IB_HCA"] = "mlx5_1";
+  EXPECT_EQ(audit(step), Lines{"information mig-multi-node n"});
+  capture.port("mlx5_0", "state", "4: ACTIVE\n");
+  read();
+  EXPECT_EQ(audit(step), Lines{"information mig-multi-node n"});
+  step.tasks[0].environment["NCCL_IB_HCA"] = "mlx5_9";  // none at all
+  EXPECT_EQ(audit(step), (Lines{"high nccl-hca n rank 8", "information mig-multi-node n"}));
 }
 
 TEST_F(Captured, SaysNothingOfWhatIsUnknown) {

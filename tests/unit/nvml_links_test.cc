@@ -11,6 +11,7 @@
 namespace mfu {
 namespace {
 
+constexpr int kNotSupported = 3;      // NVML_ERROR_NOT_SUPPORTED
 constexpr int kVersionMismatch = 25;  // NVML_ERROR_ARGUMENT_VERSION_MISMATCH
 constexpr int kFailure = 999;         // NVML_ERROR_UNKNOWN
 
@@ -155,6 +156,37 @@ TEST(NvmlLinks, APairThatIsUnknownLeavesBothUnknown) {
     EXPECT_EQ(gpus[1].nvlinked, (Ids{kGpus[0], kGpus[2]}));
     EXPECT_EQ(gpus[2].nvlinked, std::nullopt);
   });
+}
+
+// In MIG mode a GPU has no peers, and NVML says so of all its pairs: they are not without NVLink.
+TEST(NvmlLinks, AGpuInMigModeLeavesAllLinksUnknown) {
+  for (const char* name : {"libnvidia-ml.so.1", "libnvidia-ml-old.so.1", "libnvidia-ml-new.so.1"}) {
+    SCOPED_TRACE(name);
+    fake::in_process({}, [name] {
+      void* library = fake::load(name);
+      fake::NvmlValues& values = values_of(library);
+      values.mig_mode[1] = true;
+      std::vector<NvmlGpu> gpus = ask_nvml(kGpus);
+      ASSERT_EQ(gpus.size(), 3u);
+      for (size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(gpus[i].mig, i == 1);
+        EXPECT_NE(gpus[i].uuid, "");
+        EXPECT_EQ(gpus[i].nvlinked, std::nullopt);
+      }
+      values.mig_mode[1] = false;
+      gpus = ask_nvml(kGpus);
+      ASSERT_EQ(gpus.size(), 3u);
+      for (const NvmlGpu& gpu : gpus) {
+        EXPECT_FALSE(gpu.mig);
+        EXPECT_EQ(gpu.nvlinked.value_or(Ids()).size(), 2u);
+      }
+      // GPUs of the time before have no such mode.
+      fail(library, "nvmlDeviceGetMigMode", kNotSupported);
+      gpus = ask_nvml(kGpus);
+      ASSERT_EQ(gpus.size(), 3u);
+      EXPECT_TRUE(gpus[0].nvlinked);
+    });
+  }
 }
 
 // In a job's cgroup NVML sees some of the node's GPUs.

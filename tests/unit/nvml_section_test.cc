@@ -12,6 +12,7 @@
 #include "tests/unit/node_capture.hh"
 #include "topology/child_output.hh"
 #include "topology/node_discovery.hh"
+#include "topology/nvml_command.hh"
 
 namespace mfu {
 namespace {
@@ -76,6 +77,30 @@ TEST(NvmlSection, LinksAreUnknownUnlessEachGpusAre) {
   gpus[0].nvlinked->clear();
   read_nvml_section(write_nvml_section(gpus), &map);
   EXPECT_EQ(map.nvlinks, std::vector<uint8_t>(4, 0));
+}
+
+TEST(NvmlSection, InMigModeLinksAreUnknownToHwlocToo) {
+  std::vector<NvmlGpu> gpus = told();
+  for (NvmlGpu& gpu : gpus) gpu.nvlinked.reset();
+  gpus[1].mig = true;
+  const std::string text = write_nvml_section(gpus);
+  EXPECT_NE(text.find("0000:2b:00.0 fault=in-progress mig=on\n"), std::string::npos) << text;
+  NodeMap map = two_gpus();
+  map.nvlinks.assign(4, 0);  // hwloc's own
+  read_nvml_section(text, &map);
+  EXPECT_TRUE(map.nvlinks.empty());
+  EXPECT_EQ(map.gpus[1].uuid, "GPU-1");
+  EXPECT_TRUE(nvml_section_ages(map));
+}
+
+TEST(NvmlSection, IsNotAskedForWithoutTimeThatIsLeft) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(nvml_limit(milliseconds(0)), milliseconds(900));
+  EXPECT_EQ(nvml_limit(milliseconds(300)), milliseconds(900));
+  EXPECT_EQ(nvml_limit(milliseconds(700)), milliseconds(500));
+  EXPECT_EQ(nvml_limit(milliseconds(1200)), milliseconds(0));
+  EXPECT_EQ(nvml_limit(milliseconds(60000)), milliseconds(0));
+  EXPECT_EQ(nvml_section(two_gpus(), nvml_limit(milliseconds(5000))), "");
 }
 
 TEST(NvmlSection, NonsenseIsLeftOut) {
@@ -220,6 +245,21 @@ TEST_F(Captured, ACliqueIsAskedForAgain) {
   EXPECT_EQ(gpu_of(discover_node(discovery).value(), kFirst).clique, "ab.2");
   EXPECT_EQ(asked(), 2u);
   EXPECT_EQ(gpu_of(discover_node(discovery).value(), kFirst).clique, "ab.2");
+  EXPECT_EQ(asked(), 2u);
+}
+
+// Links that a GPU in MIG mode hides come back without a boot.
+TEST_F(Captured, LinksAreAskedForAgainWhereAGpuWasInMigMode) {
+  says("\n<!-- mfu-nvml\n0000:1b:00.0 minor=0 mig=on\n0000:2b:00.0 minor=1\n-->\n");
+  EXPECT_TRUE(discover_node(discovery).value().nvlinks.empty());
+  age(3500);
+  EXPECT_TRUE(discover_node(discovery).value().nvlinks.empty());
+  EXPECT_EQ(asked(), 1u);
+  says(
+      "\n<!-- mfu-nvml\n0000:1b:00.0 nvlinks=0000:2b:00.0\n"
+      "0000:2b:00.0 nvlinks=0000:1b:00.0\n-->\n");
+  age(3700);
+  EXPECT_EQ(discover_node(discovery).value().nvlinks, (std::vector<uint8_t>{0, 1, 1, 0}));
   EXPECT_EQ(asked(), 2u);
 }
 

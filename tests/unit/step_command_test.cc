@@ -10,6 +10,7 @@
 
 #include "tests/unit/fabric_samples.hh"
 #include "topology/fabric_text.hh"
+#include "topology/node_discovery.hh"
 
 namespace mfu {
 namespace {
@@ -229,7 +230,8 @@ TEST_F(AuditStep, WhatCannotBeReadIsAnError) {
   error_of("node=n1\n");
 }
 
-// Of a machine with eight GPUs, whose kernel driver is not here: its file says more than NCCL's.
+// Of a machine with eight GPUs, whose kernel driver is not here: NVML's word on it is in the cache
+// of a discovery.
 class EightGpus : public AuditStep {
  protected:
   static std::string id(int gpu) { return "0000:" + std::to_string(gpu + 1) + "0:00.0"; }
@@ -257,12 +259,15 @@ class EightGpus : public AuditStep {
     for (int gpu = 0; gpu < 8; ++gpu) {
       xml += "<object type=\"PCIDev\" gp_index=\"" + std::to_string(gpu + 30) + "\" pci_busid=\"" +
              id(gpu) + "\" pci_type=\"0302 [10de:2330] [10de:0000] a1\" pci_link_speed=\"0\"/>";
-      section += id(gpu) + " clique=" + (gpu == 7 ? last_clique : "ab.1");
+      section += id(gpu) + " uuid=GPU-of-" + std::to_string(gpu) +
+                 " clique=" + (gpu == 7 ? last_clique : "ab.1");
       const int minor = minors == Minors::kByBus ? gpu : (gpu + 1) % 8;
       if (minors != Minors::kNone) section += " minor=" + std::to_string(minor);
       section += '\n';
     }
-    put("node.xml", xml + "</object></object></topology>\n<!-- mfu-nvml\n" + section + "-->\n");
+    put("node.xml", xml + "</object></object></topology>\n<!-- mfu-nvml\n" + section +
+                        "-->\n\n<!-- mfu-node " + node_key("") + " -->\n");
+    std::filesystem::permissions(path("node.xml"), std::filesystem::perms(0644));
   }
   // Each task sees one device, as CUDA numbers what its device cgroup leaves.
   static std::string tasks(const std::vector<std::string>& devices, const std::string& more) {
@@ -274,7 +279,7 @@ class EightGpus : public AuditStep {
     return text;
   }
   std::string step(const std::string& more) const {
-    return "node=n1\nnodes=1\nallocated=0-7\nmap=" + path("node.xml") + "\n" + more;
+    return "node=n1\nnodes=1\nallocated=0-7\ncache=" + path("node.xml") + "\n" + more;
   }
   static constexpr char kFirst[] = "env=CUDA_VISIBLE_DEVICES=0\n";
 };
@@ -344,6 +349,31 @@ TEST_F(EightGpus, OneCliqueIsAFact) {
   EXPECT_EQ(clique(tasks({"1", "2"}, kFirst)), "ab.1");
   EXPECT_EQ(clique(tasks({"1", "7"}, kFirst)), "");
   EXPECT_EQ(told(step(tasks({"1", "7"}, kFirst))), Lines{"high nvlink-clique n1"});
+}
+
+// Nodes that are told to be built as another one are not in its cliques, nor have its names.
+TEST_F(EightGpus, AFileTellsHowNodesOfAKindAreBuilt) {
+  put_node(Minors::kByBus, "ab.2");
+  const std::string of_file = "node=n1\nnodes=1\nmap=" + path("node.xml") + "\n";
+  const auto all = audit(of_file + tasks({""}, ""));
+  ASSERT_TRUE(all) << all.error();
+  EXPECT_EQ(all->clique, "");
+  EXPECT_TRUE(all->findings.empty());
+  const auto one = audit(of_file + tasks({""}, kFirst));
+  ASSERT_TRUE(one) << one.error();
+  EXPECT_EQ(one->clique, "");
+  EXPECT_TRUE(one->findings.empty());
+  const Lines unknown = {"information gpus-unknown n1"};
+  EXPECT_EQ(told(of_file + tasks({"7"}, kFirst)), unknown);
+  EXPECT_EQ(told(of_file + tasks({""}, "env=CUDA_VISIBLE_DEVICES=GPU-of-7\n")), unknown);
+  EXPECT_EQ(told(step(tasks({""}, "env=CUDA_VISIBLE_DEVICES=GPU-of-7\n"))), Lines());
+}
+
+// Of slices nobody knows which GPUs they are of: the node's two partitions are not the step's.
+TEST_F(EightGpus, ASliceIsInNoOthersClique) {
+  put_node(Minors::kByBus, "ab.2");
+  EXPECT_EQ(told(step("confined=1\n" + tasks({""}, "env=CUDA_VISIBLE_DEVICES=MIG-abc\n"))),
+            Lines{"information gpus-unknown n1"});
 }
 
 TEST(StepFindings, ALineEach) {

@@ -200,6 +200,11 @@ $(addprefix $(B)/tests/unit/,report_placement_test report_test): \
   $(patsubst %,$(B)/obj/plugin/%.o,job_list job_report report_json report_placement report_table)
 LIVE_TESTS := $(patsubst tests/unit/%.cc,$(B)/tests/unit/%,$(wildcard tests/unit/live_*_test.cc))
 $(LIVE_TESTS): $(LIVE_OBJ)
+# The first node's collector with an accounting in memory.
+SCALE_OBJ := $(patsubst %,$(B)/obj/%.o,plugin/collector plugin/peer tests/unit/fake_accounting)
+$(B)/tests/unit/collector_scale_test: $(SCALE_OBJ)
+$(B)/tests/unit/collector_scale_test: LDLIBS := -lmunge
+$(B)/obj/tests/unit/fake_accounting.o: $(GTEST_PCH)
 $(B)/tests/unit/peer_test: $(B)/obj/plugin/peer.o
 $(B)/tests/unit/peer_test: LDLIBS := -lmunge
 

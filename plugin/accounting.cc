@@ -6,9 +6,12 @@
 #include <slurm/slurmdb.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <memory>
+#include <thread>
 #include <type_traits>
 
 #include "topology/host_list.hh"
@@ -112,6 +115,21 @@ int update_job(const StepPlan& plan, std::string text) {
 bool over(int code) {
   return code == ESLURM_JOB_FINISHED || code == ESLURM_ALREADY_DONE ||
          code == ESLURM_INVALID_JOB_ID || code == ESLURM_TRANSITION_STATE_NO_UPDATE;
+}
+
+// A DNS server that keeps silent takes 10 s, and the first node does not wait for so long.
+constexpr auto kLookupTime = std::chrono::milliseconds(500);
+
+bool resolves_soon(const std::string& host) {
+  auto lookup = std::make_shared<std::promise<bool>>();
+  auto resolves = lookup->get_future();
+  std::thread([lookup, host] {
+    addrinfo* found = nullptr;
+    const bool good = getaddrinfo(host.c_str(), nullptr, nullptr, &found) == 0;
+    if (good) freeaddrinfo(found);
+    lookup->set_value(good);
+  }).detach();
+  return resolves.wait_for(kLookupTime) == std::future_status::ready && resolves.get();
 }
 
 // --- slurmdbd
@@ -294,11 +312,7 @@ std::string first_node(const std::string& node_list) {
 }
 
 std::string node_address(const std::string& node) {
-  addrinfo* found = nullptr;
-  if (getaddrinfo(node.c_str(), nullptr, nullptr, &found) == 0) {
-    freeaddrinfo(found);
-    return node;
-  }
+  if (resolves_soon(node)) return node;
   node_info_msg_t* message = nullptr;
   std::string name = node;
   if (slurm_load_node_single(&message, name.data(), SHOW_ALL) != SLURM_SUCCESS) return "";

@@ -168,13 +168,6 @@ void Collector::audit_tasks() {
   if (high != 0) report("placement: %u of high severity: %s", high, placement_.rules(200).c_str());
 }
 
-bool Collector::all_ended() const {
-  if (gave_up_) return true;
-  return nodes_.size() == plan_.nodes &&
-         std::all_of(nodes_.begin(), nodes_.end(),
-                     [](const auto& node) { return node.second.last != 0; });
-}
-
 void Collector::release_stepd() {
   if (link_ < 0) return;
   send(link_, "done", 4, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -209,8 +202,11 @@ void Collector::read_link() {
 void Collector::take_node(const NodeSums& sums, const CollectiveSpreads& spreads,
                           const NodeFindings& findings) {
   NodeSums& known = nodes_[sums.node_id];
-  if (known.last == 0 && sums.last != 0) spreads_.add(spreads);
-  known = sums;
+  if (known.last == 0 && sums.last != 0) {
+    spreads_.add(spreads);
+    ++ended_nodes_;
+  }
+  if (known.last <= sums.last) known = sums;
   for (const Finding& finding : findings.findings()) findings_.add(finding);
   findings_.left_out = findings_.left_out || findings.left_out != 0;
 }
@@ -257,7 +253,9 @@ void Collector::update() {
 
 // Nodes that do not report may run for hours yet, or be dead: Slurm knows.
 void Collector::check_missing_nodes() {
-  if (!accounting::step_runs(plan_)) gave_up_ = true;
+  if (accounting::step_runs(plan_)) return;
+  // Last words may still be on their way: their collectors ask again.
+  gave_up_ = std::exchange(ended_when_over_, ended_nodes_) == ended_nodes_;
 }
 
 accounting::Outcome Collector::write_line(bool final_line) {
@@ -303,9 +301,12 @@ void Collector::settle_final(seconds patience) {
   auto pause = milliseconds(150);
   int unchanged = 0;
   while (Clock::now() < give_up) {
-    std::this_thread::sleep_for(pause + jitter(100));
-    // Nodes that did not wait for their answer ask again.
-    if (listener_.is_open()) listener_.turn([](const peer::Message&) { return true; });
+    const auto wake = Clock::now() + pause + jitter(100);
+    do {
+      std::this_thread::sleep_for(milliseconds(20));
+      // Nodes that did not wait for their answer ask again.
+      if (listener_.is_open()) listener_.turn([](const peer::Message&) { return true; });
+    } while (Clock::now() < wake);
     bool controller = in_controller_;
     Outcome outcome = write_line(true);
     if (outcome == Outcome::kForbidden) return remove_spool(plan_);
@@ -377,8 +378,8 @@ void Collector::follow() {
       } else if (!delivered_) {
         send_sums(kSendMs);
       }
-      check_pause = std::min(check_pause * 2, seconds(30));
-      next_check = now + check_pause;
+      check_pause = ended_when_over_ ? seconds(2) : std::min(check_pause * 2, seconds(30));
+      next_check = now + check_pause + jitter(1000);  // thousands of nodes ask the first one
     }
     if (now >= give_up_sending) {
       report("gave up: this node's sums are missing from the line");

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "plugin/accounting.hh"
@@ -40,7 +41,7 @@ class Collector {
   bool placement_is_wanted() const {
     return !plan_.batch && wanted_placement(plan_.site, plan_.user) != Placement::kOff;
   }
-  bool all_ended() const;
+  bool all_ended() const { return gave_up_ || ended_nodes_ == plan_.nodes; }
   NodeSums sum_node(bool last);
   PlaceNote found_places() const;
   void read_peaks();
@@ -68,6 +69,8 @@ class Collector {
   uint64_t last_record_ns_ = 0;  // the youngest record of this node
   bool taken_over_ = false;      // the step ended some time ago
   bool gave_up_ = false;         // nodes are missing, and Slurm says that the step is over
+  uint32_t ended_nodes_ = 0;     // that have said their last word
+  std::optional<uint32_t> ended_when_over_;  // of them, when Slurm last said that the step is over
   uint32_t failed_tasks_ = 0;
   PlacementAudit placement_;  // of this node, with what its records tell at the end
   bool placement_known_ = false;

@@ -23,6 +23,8 @@ constexpr char kSiteKeys[] =
 constexpr char kUserKeys[] =
     "flops, flops-per-step, model, batch, seq, steps, precision, step-kernel, step-range, keep, "
     "nvtx, nccl, count, sensors";
+// What Slurm makes of the bare option of an sbatch or salloc in the environment of its steps.
+constexpr std::string_view kBareInherited = "(null)";
 constexpr char kPrecisionNames[] = "fp64, fp32, tf32, fp16, bf16, int8, fp8, fp4";
 constexpr char kNumberForm[] =
     "a whole number above 0 such as 1500000000000, 1.5e12 or 1.5T (T, P, E: 10^12, 10^15, 10^18)";
@@ -299,7 +301,7 @@ unsigned __int128 UserOptions::declared_flops() const {
 
 tl::expected<UserOptions, std::string> parse_user_options(const char* text) {
   UserOptions options;
-  std::string_view rest = text == nullptr ? "" : text;
+  std::string_view rest = text == nullptr || text == kBareInherited ? "" : text;
   if (rest == "off") {
     options.wish = UserOptions::Wish::kOff;
     return options;

@@ -99,10 +99,10 @@ inline constexpr unsigned __int128 kMostDeclaredFlops =
     (unsigned __int128){1'000'000'000'000'000} * 1'000'000'000'000'000;
 inline constexpr uint64_t kMostDeclaredSteps = 1'000'000'000'000;
 
-// `text` is nullptr or empty for a bare --mfu-profile, which means on. Numbers may have an exponent
-// (1.5e18) or a suffix T, P, E (10^12, 10^15, 10^18) and become exact integers. flops and
-// flops-per-step exclude each other; flops-per-step needs steps; steps alone gives the step time.
-// Errors name the key and what would be right.
+// `text` is nullptr, empty or, handed on by Slurm, "(null)" for a bare --mfu-profile, which means
+// on. Numbers may have an exponent (1.5e18) or a suffix T, P, E (10^12, 10^15, 10^18) and become
+// exact integers. flops and flops-per-step exclude each other; flops-per-step needs steps; steps
+// alone gives the step time. Errors name the key and what would be right.
 tl::expected<UserOptions, std::string> parse_user_options(const char* text);
 
 // FLOPs of a training step of options.model, attention in full. The error names the file.

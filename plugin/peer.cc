@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 namespace mfu::peer {
 namespace {
@@ -24,6 +25,9 @@ static_assert((sizeof(Message) + 256) / 3 * 4 + 4 <= kMaxFrame);
 constexpr size_t kMaxConnections = 512;
 constexpr int kFrameDeadlineMs = 3000;
 constexpr int kHeldDeadlineMs = 5000;
+// Who has said nothing for so long makes room for others when there is none.
+constexpr int kQuietMs = 100;
+constexpr int kFullPauseMs = 5;
 
 struct Answer {
   uint64_t magic = kMagic;
@@ -146,15 +150,21 @@ int connect_to(const addrinfo& address, int64_t deadline_ms) {
   return -1;
 }
 
-// One message to one address. An error is empty when nobody listens there.
+// One message to one address, from `credential`, which is made when it is empty and emptied when
+// somebody got it: the wrong collector's munged marks it as used. An error is empty when nobody
+// listens there.
 tl::expected<void, std::string> deliver(const StepPlan& plan, const addrinfo& address,
-                                        const Message& message, int64_t deadline_ms) {
+                                        const Message& message, std::string* credential,
+                                        int64_t deadline_ms) {
+  // Before the connection, which is not to be silent while others want its place.
+  if (credential->empty()) {
+    auto sealed = seal(plan, message);
+    if (!sealed) return tl::make_unexpected(sealed.error());
+    *credential = std::move(*sealed);
+  }
   int fd = connect_to(address, deadline_ms);
   if (fd < 0) return tl::make_unexpected(std::string());
-  // A fresh credential each time: the wrong collector's munged would mark it as used.
-  auto text = seal(plan, message).and_then([&](const std::string& credential) {
-    return exchange(fd, frame(credential), deadline_ms);
-  });
+  auto text = exchange(fd, frame(std::exchange(*credential, {})), deadline_ms);
   close(fd);
   if (!text) return tl::make_unexpected(text.error());
   auto answer = unseal<Answer>(plan, *text);
@@ -239,52 +249,55 @@ void Listener::answer(Connection* connection) {
   connection->deadline_ms = 0;
 }
 
-void Listener::turn(const std::function<bool(const Message&)>& accept) {
-  for (size_t i = 0; i < kMaxConnections; ++i) {
-    int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) break;
-    if (connections_.size() == kMaxConnections) {
-      // Anybody may connect and keep silent: the oldest who has not proved himself makes room.
-      auto oldest = std::find_if(connections_.begin(), connections_.end(),
-                                 [](const Connection& connection) { return !connection.waiting; });
-      if (oldest == connections_.end()) oldest = connections_.begin();
-      close(oldest->fd);
-      connections_.erase(oldest);
-    }
-    connections_.push_back({fd, {}, now_ms() + kFrameDeadlineMs, false, 0, 0});
+// Whoever cannot prove to be root's collector of this step is let go without a word.
+void Listener::receive(Connection* connection, const Acceptor& accept) {
+  char buffer[4096];
+  ssize_t count;
+  while ((count = recv(connection->fd, buffer, sizeof(buffer), 0)) > 0) {
+    connection->received.append(buffer, static_cast<size_t>(count));
+    if (connection->received.size() > sizeof(uint32_t) + kMaxFrame) break;
   }
+  auto text = unframe(connection->received);
+  if (!text) {
+    bool gone = count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
+    if (!text.error() || gone) connection->deadline_ms = 0;
+    return;
+  }
+  connection->deadline_ms = 0;
+  auto message = unseal<Message>(plan_, *text);
+  if (!message || message->spreads.fault() != nullptr || message->findings.fault() != nullptr) {
+    return;
+  }
+  const NodeSums& sums = message->sums;
+  if (node_sums_fault(sums, plan_.job, plan_.step, plan_.nodes) != nullptr) return;
+  if (sums.restart != plan_.restart || sums.sequence < sequences_[sums.node_id]) return;
+  sequences_[sums.node_id] = sums.sequence;
+  connection->node_id = sums.node_id;
+  connection->sequence = sums.sequence;
+  if (accept(*message)) {
+    answer(connection);
+  } else {
+    connection->waiting = true;
+    connection->deadline_ms = now_ms() + kHeldDeadlineMs;
+  }
+}
+
+bool Listener::make_room() {
+  if (connections_.size() < kMaxConnections) return true;
+  auto oldest = std::find_if(connections_.begin(), connections_.end(),
+                             [](const Connection& connection) { return !connection.waiting; });
+  if (oldest == connections_.end()) oldest = connections_.begin();
+  if (!oldest->waiting && oldest->deadline_ms - kFrameDeadlineMs + kQuietMs > now_ms())
+    return false;
+  close(oldest->fd);
+  connections_.erase(oldest);
+  return true;
+}
+
+void Listener::turn(const Acceptor& accept) {
+  // Those that are here come first: a step's nodes may all end, and connect, at the same moment.
   for (Connection& connection : connections_) {
-    if (connection.waiting) continue;
-    char buffer[4096];
-    ssize_t count;
-    while ((count = recv(connection.fd, buffer, sizeof(buffer), 0)) > 0) {
-      connection.received.append(buffer, static_cast<size_t>(count));
-      if (connection.received.size() > sizeof(uint32_t) + kMaxFrame) break;
-    }
-    auto text = unframe(connection.received);
-    if (!text) {
-      bool gone = count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
-      if (!text.error() || gone) connection.deadline_ms = 0;
-      continue;
-    }
-    // Whoever cannot prove to be root's collector of this step is let go without a word.
-    connection.deadline_ms = 0;
-    auto message = unseal<Message>(plan_, *text);
-    if (!message || message->spreads.fault() != nullptr || message->findings.fault() != nullptr) {
-      continue;
-    }
-    const NodeSums& sums = message->sums;
-    if (node_sums_fault(sums, plan_.job, plan_.step, plan_.nodes) != nullptr) continue;
-    if (sums.restart != plan_.restart || sums.sequence < sequences_[sums.node_id]) continue;
-    sequences_[sums.node_id] = sums.sequence;
-    connection.node_id = sums.node_id;
-    connection.sequence = sums.sequence;
-    if (accept(*message)) {
-      answer(&connection);
-    } else {
-      connection.waiting = true;
-      connection.deadline_ms = now_ms() + kHeldDeadlineMs;
-    }
+    if (!connection.waiting) receive(&connection, accept);
   }
   int64_t now = now_ms();
   std::erase_if(connections_, [now](const Connection& connection) {
@@ -292,6 +305,16 @@ void Listener::turn(const std::function<bool(const Message&)>& accept) {
     close(connection.fd);
     return true;
   });
+  for (size_t i = 0; i < kMaxConnections; ++i) {
+    if (!make_room()) {
+      // The others wait in the kernel's queue, and we not in a busy loop.
+      poll(nullptr, 0, kFullPauseMs);
+      break;
+    }
+    int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) break;
+    connections_.push_back({fd, {}, now_ms() + kFrameDeadlineMs, false, 0, 0});
+  }
 }
 
 void Listener::answer_waiting() {
@@ -305,6 +328,7 @@ tl::expected<void, std::string> send(const StepPlan& plan, const std::string& ho
   int64_t deadline_ms = now_ms() + milliseconds;
   std::vector<uint16_t> candidates = ports(plan);
   if (*port != 0) candidates.insert(candidates.begin(), *port);
+  std::string credential;
   std::string why = "no collector listens on " + host;
   // Whoever listens and keeps silent may be a stranger, or our collector holding its answer back:
   // he gets half of the time that is left, and another turn after the others.
@@ -319,7 +343,7 @@ tl::expected<void, std::string> send(const StepPlan& plan, const std::string& ho
       if (error != 0) return tl::make_unexpected(host + ": " + gai_strerror(error));
       std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);
       for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
-        auto sent = deliver(plan, *address, message, candidate_ms);
+        auto sent = deliver(plan, *address, message, &credential, candidate_ms);
         if (sent) {
           *port = candidate;
           return {};

@@ -45,7 +45,8 @@ class Listener {
   std::vector<int> descriptors() const;
   // Accepts, reads and answers whatever is ready. `accept` gets what has proved itself and returns
   // true when the peer is to be answered now; false keeps it waiting until answer_waiting().
-  void turn(const std::function<bool(const Message&)>& accept);
+  using Acceptor = std::function<bool(const Message&)>;
+  void turn(const Acceptor& accept);
   // Answers everyone who waits: the step's line has been written.
   void answer_waiting();
 
@@ -58,6 +59,10 @@ class Listener {
     uint32_t node_id;
     uint64_t sequence;
   };
+  void receive(Connection* connection, const Acceptor& accept);
+  // Anybody may connect and keep silent: the oldest who has not proved himself, but had the time
+  // to, goes when all places are taken. False: none such.
+  bool make_room();
   void answer(Connection* connection);
 
   StepPlan plan_;

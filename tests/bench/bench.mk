@@ -3,7 +3,7 @@
 
 BENCH_DIR := $(B)/tests/bench
 BENCH_OBJ := $(B)/obj/tests/bench
-BENCHES := $(addprefix $(BENCH_DIR)/,profiler_bench plugin_bench analyze_bench steps_bench gemm_bench fabric_bench)
+BENCHES := $(addprefix $(BENCH_DIR)/,profiler_bench plugin_bench analyze_bench steps_bench gemm_bench fabric_bench collector_bench)
 
 $(BENCH_OBJ)/%.o: override CPPFLAGS += $(CUDA_CPPFLAGS) -DREAL_CUPTI_PATH='"$(REAL_CUPTI)"' -DBUILD_FOLDER='"$(B)"'
 
@@ -36,6 +36,10 @@ $(BENCH_DIR)/gemm_bench: $(BENCH_OBJ)/gemm_bench.o | $(addprefix $(FAKE_DIR)/,li
 $(BENCH_DIR)/fabric_bench: $(BENCH_OBJ)/fabric_bench.o $(TOPOLOGY_A)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CXX) $(LDFLAGS) -o $@ $^ $(TOPOLOGY_LIBS) -lbenchmark -lpthread
+
+$(BENCH_DIR)/collector_bench: $(BENCH_OBJ)/collector_bench.o $(SCALE_OBJ) $(PLUGIN_A) $(PROFILER_A)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CXX) $(LDFLAGS) -o $@ $^ -lmunge -lbenchmark -lpthread
 
 bench: $(BENCHES)
 	$(Q)tests/bench/run $(B)

@@ -141,6 +141,7 @@ TEST(UserOptions, OnAndOff) {
   EXPECT_EQ(UserOptions{}.wish, Wish::kDefault);
   EXPECT_EQ(parse_user_options(nullptr)->wish, Wish::kOn);
   EXPECT_EQ(parse_user_options("")->wish, Wish::kOn);
+  EXPECT_EQ(parse_user_options("(null)")->wish, Wish::kOn);  // of an sbatch, for its steps
   EXPECT_EQ(parse_user_options("on")->wish, Wish::kOn);
   EXPECT_EQ(parse_user_options("off")->wish, Wish::kOff);
   EXPECT_EQ(parse_user_options("steps=3")->wish, Wish::kOn);

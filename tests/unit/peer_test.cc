@@ -7,23 +7,21 @@
 #include <munge.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <pwd.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
+#include <optional>
 #include <random>
-#include <ranges>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "tests/unit/private_munged.hh"
 
 namespace mfu {
 namespace {
@@ -35,72 +33,15 @@ constexpr uid_t kNobody = 65534;
 // A munged of its own for all tests of this program.
 class Munged : public testing::Environment {
  public:
-  void SetUp() override {
-    const passwd* user = getpwnam("munge");
-    if (geteuid() != 0 || user == nullptr || mkdtemp(folder_) == nullptr) return;
-    std::string key = file("key");
-    std::ofstream(key) << std::string(128, 'k');
-    for (const std::string& path : {std::string(folder_), key}) {
-      if (chown(path.c_str(), user->pw_uid, user->pw_gid) != 0) return;
-    }
-    chmod(folder_, 0711);
-    chmod(key.c_str(), 0600);
-    pid_ = fork();
-    if (pid_ == 0) {
-      std::string options[] = {"--key-file=" + key, "--socket=" + socket(),
-                               "--pid-file=" + file("pid"), "--seed-file=" + file("seed")};
-      if (setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0) _exit(1);
-      int log = open(file("log").c_str(), O_CREAT | O_WRONLY, 0600);
-      dup2(log, 1);
-      dup2(log, 2);
-      execlp("munged", "munged", "--foreground", "--num-threads=2", options[0].c_str(),
-             options[1].c_str(), options[2].c_str(), options[3].c_str(), nullptr);
-      _exit(127);
-    }
-    for (int i = 0; i < 500 && access(socket().c_str(), R_OK | W_OK) != 0; ++i) usleep(20'000);
-  }
-  void TearDown() override {
-    if (pid_ > 0) {
-      kill(pid_, SIGTERM);
-      waitpid(pid_, nullptr, 0);
-    }
-    std::filesystem::remove_all(folder_);
-  }
-  bool runs() const {
-    return pid_ > 0 && kill(pid_, 0) == 0 && access(socket().c_str(), F_OK) == 0;
-  }
-  std::string socket() const { return file("socket"); }
+  void SetUp() override { own_.emplace(); }
+  void TearDown() override { own_.reset(); }
+  bool runs() const { return own_->runs(); }
+  std::string socket() const { return own_->socket(); }
 
  private:
-  std::string file(const std::string& name) const { return std::string(folder_) + "/" + name; }
-  char folder_[64] = "/tmp/mfu-munge.XXXXXX";
-  pid_t pid_ = -1;
+  std::optional<PrivateMunged> own_;
 };
 auto* const munged = static_cast<Munged*>(testing::AddGlobalTestEnvironment(new Munged));
-
-bool is_free(uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  bool bound = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-  close(fd);
-  return bound;
-}
-
-// The first of 16 ports that nobody uses right now. Below the range from which the kernel takes the
-// ports of outgoing connections: one of those, even one that has ended, would keep a test from its
-// own.
-uint16_t free_ports() {
-  static uint16_t next = static_cast<uint16_t>(10'000 + getpid() % 500 * 32);
-  for (;;) {
-    next += 32;
-    if (std::ranges::all_of(std::views::iota(0, 16),
-                            [](int i) { return is_free(static_cast<uint16_t>(next + i)); })) {
-      return next;
-    }
-  }
-}
 
 StepPlan plan_of(uint32_t step = 0) {
   StepPlan plan;

@@ -126,8 +126,10 @@ COLLECTOR := $(B)/mfu-collector
 REPORT := $(B)/mfu-report
 SPANK_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,spank_mfu job_step collector_link)
 COLLECTOR_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,mfu_collector collector peer accounting)
-REPORT_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,mfu_report job_history job_list job_report \
-  report_json report_placement report_table)
+# What mfu-report says of jobs, once it has them.
+JOB_REPORT_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,job_list job_report report_choice report_columns report_group_columns \
+  report_groups report_html report_json report_metrics report_placement report_progress report_table report_trend)
+REPORT_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,mfu_report job_history live_textfile) $(JOB_REPORT_OBJ)
 LIVE := $(B)/mfu-live
 LIVE_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,job_list live_json live_metrics live_reading live_spool live_step live_table \
   live_textfile)
@@ -196,8 +198,8 @@ $(GTEST_PCH): tests/unit/precompiled.hh config.mk
 	$(call say,CXX,$@)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -x c++-header -c -o $@ $<
 $(B)/obj/tests/unit/%.o: override CPPFLAGS += $(CUDA_CPPFLAGS) -DREAL_CUPTI_PATH='"$(REAL_CUPTI)"' \
   -DBUILD_FOLDER='"$(B)"'
-$(addprefix $(B)/tests/unit/,report_placement_test report_test): \
-  $(patsubst %,$(B)/obj/plugin/%.o,job_list job_report report_json report_placement report_table)
+REPORT_TESTS := $(patsubst tests/unit/%.cc,$(B)/tests/unit/%,$(wildcard tests/unit/report_*_test.cc)) $(B)/tests/unit/report_test
+$(REPORT_TESTS): $(JOB_REPORT_OBJ)
 LIVE_TESTS := $(patsubst tests/unit/%.cc,$(B)/tests/unit/%,$(wildcard tests/unit/live_*_test.cc))
 $(LIVE_TESTS): $(LIVE_OBJ)
 # The first node's collector with an accounting in memory.

@@ -295,8 +295,11 @@ std::string why_no_time(const Comment& comment);
 
 // A byte of a value in the line: printable ASCII without blank, quotes, '|', ';' and '\'.
 constexpr bool is_value_byte(char byte) {
-  return byte > ' ' && byte <= '~' && byte != '"' && byte != '\'' && byte != '`' && byte != '|' &&
-         byte != ';' && byte != '\\';
+  // A bit each: a million lines are read byte by byte.
+  constexpr uint64_t kLow = 0xf7ffff7a00000000;   // '!' to '?' without " ' ;
+  constexpr uint64_t kHigh = 0x6ffffffeefffffff;  // '@' to '~' without \ ` |
+  const auto code = static_cast<unsigned char>(byte);
+  return code < 128 && ((code < 64 ? kLow : kHigh) >> (code % 64) & 1) != 0;
 }
 
 // The line, without trailing newline. Text that does not fit the grammar is made to fit. A sum that

@@ -13,7 +13,7 @@ constexpr std::string_view kOpening = "mfu/1 ";
 
 // What the tokens say. The reasons stand in different places and are settled at the end.
 struct Parts {
-  Comment comment;
+  Comment& comment;
   std::string mfu_absence;
   std::string hfu_absence;
   std::string time_absence;
@@ -291,11 +291,20 @@ constexpr Key kKeys[] = {
 static_assert(std::size(kSumFields) == 37);
 static_assert(std::size(kKeys) <= 32, "one bit each");
 
+// Keys stand in their order, as a rule: the search begins at the expected one. The end: unknown.
+const Key* find_key(std::string_view name, const Key* expected) {
+  const auto is_named = [&](const Key& key) { return key.name == name; };
+  const Key* const found = std::find_if(expected, std::end(kKeys), is_named);
+  if (found != std::end(kKeys)) return found;
+  const Key* const before = std::find_if(std::begin(kKeys), expected, is_named);
+  return before == expected ? std::end(kKeys) : before;
+}
+
 std::string fault(size_t at, std::string_view what) {
   return "byte " + std::to_string(at) + ": " + std::string(what);
 }
 
-Comment settled(Parts parts) {
+void settle(Parts parts) {
   const Sums total = parts.comment.total();
   const bool overflowed = total.overflowed();
   // Such an n/a says "coverage" or "overflow", which is no reason that anybody gave.
@@ -310,7 +319,6 @@ Comment settled(Parts parts) {
   if (total.training_steps > 0 && parts.comment.steps_by == StepsBy::kNobody) {
     parts.comment.steps_by = StepsBy::kSeveral;
   }
-  return std::move(parts.comment);
 }
 
 }  // namespace
@@ -323,27 +331,35 @@ tl::expected<Comment, std::string> parse_comment(std::string_view line) {
   if (!line.starts_with(kOpening)) {
     return tl::make_unexpected(fault(0, "a line begins with \"mfu/1 \""));
   }
-  Parts parts;
+  tl::expected<Comment, std::string> result;
+  Parts parts{*result};
   uint32_t seen = 0;
+  const Key* expected = std::begin(kKeys);
   for (size_t at = kOpening.size(); at <= line.size();) {
     if (parts.has_sum) return tl::make_unexpected(fault(at, "text after the end of the line"));
     const size_t end = std::min(line.find(' ', at), line.size());
     const std::string_view token = line.substr(at, end - at);
     const size_t equals = token.find('=');
-    if (equals == 0 || equals == token.npos || equals + 1 == token.size() ||
-        !std::all_of(token.begin(), token.end(), is_value_byte)) {
-      return tl::make_unexpected(fault(at, "not a key=value token"));
-    }
-    const auto* key = std::find_if(std::begin(kKeys), std::end(kKeys), [&](const Key& candidate) {
-      return candidate.name == token.substr(0, equals);
-    });
+    const auto no_token = [&] { return tl::make_unexpected(fault(at, "not a key=value token")); };
+    if (equals == 0 || equals == token.npos || equals + 1 == token.size()) return no_token();
+    const auto sound = [&] {
+      return std::all_of(token.begin(), token.end(), [](char byte) { return is_value_byte(byte); });
+    };
+    const Key* const key = find_key(token.substr(0, equals), expected);
+    // What a known key's value may be is a part of that.
+    if (key == std::end(kKeys) && !sound()) return no_token();
     if (key != std::end(kKeys)) {
+      expected = key + 1;
       const uint32_t bit = 1U << (key - std::begin(kKeys));
-      if (seen & bit) return tl::make_unexpected(fault(at, std::string(key->name) + "= twice"));
+      if (seen & bit) {
+        if (!sound()) return no_token();
+        return tl::make_unexpected(fault(at, std::string(key->name) + "= twice"));
+      }
       seen |= bit;
       ValueReader in(token.substr(equals + 1));
       key->read(&in, &parts);
       if (!in.at_end()) {
+        if (!sound()) return no_token();
         return tl::make_unexpected(
             fault(at + equals + 1 + in.at(), std::string(key->name) + "= must be " + key->form));
       }
@@ -354,7 +370,8 @@ tl::expected<Comment, std::string> parse_comment(std::string_view line) {
     return tl::make_unexpected(fault(line.size(), "the line is cut off: it must end with sum="));
   }
   if (!parts.has_gpus) return tl::make_unexpected(fault(line.size(), "gpus= is missing"));
-  return settled(std::move(parts));
+  settle(std::move(parts));
+  return result;
 }
 
 }  // namespace mfu

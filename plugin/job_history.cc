@@ -160,14 +160,40 @@ std::string id_of(const slurmdb_job_rec_t& record) {
   return std::to_string(record.jobid);
 }
 
-// By job, then array task, then run. The job id of an array's tasks says little of their order.
-bool earlier(const slurmdb_job_rec_t* left, const slurmdb_job_rec_t* right) {
-  const auto key = [](const slurmdb_job_rec_t* record) {
+// A record of slurmdbd's, which ends with its owner.
+struct RecordEnd {
+  void operator()(slurmdb_job_rec_t* record) const { slurmdb_destroy_job_rec(record); }
+};
+using RecordOwner = std::unique_ptr<slurmdb_job_rec_t, RecordEnd>;
+
+// By cluster, in slurmdbd's order, then job, array task and run. The job id of an array's tasks
+// says little of their order.
+struct OrderedRecord {
+  std::tuple<uint32_t, uint32_t, uint32_t, bool, time_t> key;
+  RecordOwner record;
+};
+
+// Takes the records out of the list.
+std::vector<OrderedRecord> ordered_records(ListPointer list) {
+  std::vector<OrderedRecord> ordered;
+  ordered.reserve(static_cast<size_t>(slurm_list_count(list)));
+  std::vector<std::string> clusters;
+  while (auto* record = static_cast<slurmdb_job_rec_t*>(slurm_list_pop(list))) {
+    const std::string_view cluster = record->cluster == nullptr ? "" : record->cluster;
+    auto place = clusters.size();
+    while (place > 0 && clusters[place - 1] != cluster) --place;
+    if (place == 0) {
+      clusters.emplace_back(cluster);
+      place = clusters.size();
+    }
     const uint32_t job = record->array_job_id != 0 ? record->array_job_id : record->jobid;
     const bool waits = record->start == 0;  // for its next run
-    return std::tuple(job, record->array_task_id, waits, record->start);
-  };
-  return key(left) < key(right);
+    ordered.push_back(
+        {{place, job, record->array_task_id, waits, record->start}, RecordOwner(record)});
+  }
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const auto& left, const auto& right) { return left.key < right.key; });
+  return ordered;
 }
 
 std::string user_of(const slurmdb_job_rec_t& record) {
@@ -176,22 +202,23 @@ std::string user_of(const slurmdb_job_rec_t& record) {
   return entry == nullptr ? std::to_string(record.uid) : entry->pw_name;
 }
 
-Job job_of(const slurmdb_job_rec_t& record, const GpuCounter& gpus, Field field) {
-  Job job;
-  job.id = id_of(record);
-  job.name = text_of(record.jobname);
-  job.user = user_of(record);
-  job.account = text_of(record.account);
-  job.partition = text_of(record.partition);
-  job.state = text_of(slurm_job_state_string(record.state));
-  job.start = record.start;
-  job.end = record.end;
-  job.elapsed_seconds = record.elapsed;
-  job.nodes = record.alloc_nodes;
-  job.gpus = gpus.count(record.tres_alloc_str);
+// Takes the place of what `job` was: its texts keep their memory.
+void fill_job(const slurmdb_job_rec_t& record, const GpuCounter& gpus, Field field, Job* job) {
+  const auto fill = [](std::string* text, const char* from) { text->assign(from ? from : ""); };
+  job->id = id_of(record);
+  fill(&job->name, record.jobname);
+  job->user = user_of(record);
+  fill(&job->account, record.account);
+  fill(&job->partition, record.partition);
+  fill(&job->state, slurm_job_state_string(record.state));
+  fill(&job->cluster, record.cluster);
+  job->start = record.start;
+  job->end = record.end;
+  job->elapsed_seconds = record.elapsed;
+  job->nodes = record.alloc_nodes;
+  job->gpus = gpus.count(record.tres_alloc_str);
   // derived_es is what sacct calls Comment.
-  job.comment = text_of(field == Field::kComment ? record.derived_es : record.admin_comment);
-  return job;
+  fill(&job->comment, field == Field::kComment ? record.derived_es : record.admin_comment);
 }
 
 bool still_runs(const slurmdb_job_rec_t& record) {
@@ -211,27 +238,57 @@ std::unordered_map<uint32_t, std::string> live_fields(Field field) {
   return fields;
 }
 
-// Leaves the jobs whose last run is in one of the states.
-void keep_jobs_in(const std::vector<std::string>& state_numbers, std::vector<Job>* jobs) {
+std::vector<std::string> state_names(const std::vector<std::string>& numbers) {
   std::vector<std::string> names;
-  for (const std::string& number : state_numbers) {
+  for (const std::string& number : numbers) {
     names.push_back(text_of(slurm_job_state_string(static_cast<uint32_t>(std::stoul(number)))));
   }
-  std::vector<Job> kept;
-  for (std::span<Job> rest(*jobs); !rest.empty();) {
-    const size_t runs = runs_at_front(rest);
-    if (std::find(names.begin(), names.end(), rest[runs - 1].state) != names.end()) {
-      std::move(rest.begin(), rest.begin() + static_cast<ptrdiff_t>(runs),
-                std::back_inserter(kept));
-    }
-    rest = rest.subspan(runs);
-  }
-  *jobs = std::move(kept);
+  return names;
 }
+
+// Gives jobs out of records one after the other.
+class JobStream {
+ public:
+  // `states`: of a job's last run; empty: any.
+  JobStream(const VisitJob& visit, std::vector<std::string> states, size_t rows)
+      : visit_(visit), states_(std::move(states)), rows_(rows) {}
+
+  // Where the next run goes; its texts are those of an earlier one.
+  Job* next() {
+    if (count_ == runs_.size()) runs_.emplace_back();
+    return &runs_[count_++];
+  }
+  // The next run has been filled in: what is complete without it is visited.
+  void settle() {
+    const std::span<Job> found(runs_.data(), count_);
+    const size_t complete = runs_at_front(found);
+    if (complete == count_) return;
+    visit(complete);
+    std::swap(runs_.front(), runs_[count_ - 1]);
+    count_ = 1;
+  }
+  void finish() {
+    if (count_ > 0) visit(count_);
+  }
+
+ private:
+  void visit(size_t count) {
+    const std::span<const Job> runs(runs_.data(), count);
+    const bool fits = states_.empty() ||
+                      std::find(states_.begin(), states_.end(), runs.back().state) != states_.end();
+    if (fits) visit_(runs, rows_);
+  }
+
+  const VisitJob& visit_;
+  std::vector<std::string> states_;
+  size_t rows_;
+  std::vector<Job> runs_;
+  size_t count_ = 0;
+};
 
 }  // namespace
 
-tl::expected<std::vector<Job>, HistoryError> read_jobs(const JobFilter& filter) {
+tl::expected<void, HistoryError> read_jobs(const JobFilter& filter, const VisitJob& visit) {
   static const Configuration configuration;
   const auto users = uids_of(filter.users);
   if (!users) return tl::make_unexpected(HistoryError{true, users.error()});
@@ -245,8 +302,9 @@ tl::expected<std::vector<Job>, HistoryError> read_jobs(const JobFilter& filter) 
   if (*until < *from)
     return tl::make_unexpected(HistoryError{true, "the end lies before the start"});
 
-  const std::vector<std::string> clusters = {
-      filter.cluster.empty() ? text_of(slurm_conf.cluster_name) : filter.cluster};
+  const std::string here = text_of(slurm_conf.cluster_name);
+  const std::vector<std::string> clusters =
+      filter.clusters.empty() ? std::vector{here} : filter.clusters;
   std::vector<slurm_selected_step_t> selected(filter.jobs.size());
   ListOwner selected_list(slurm_list_create(nullptr));
   for (size_t i = 0; i < selected.size(); ++i) {
@@ -289,26 +347,24 @@ tl::expected<std::vector<Job>, HistoryError> read_jobs(const JobFilter& filter) 
                    "work on this node?"});
   }
   const GpuCounter gpus(connection.get());
-  std::vector<const slurmdb_job_rec_t*> ordered;
-  for_each<slurmdb_job_rec_t>(records.get(),
-                              [&](const slurmdb_job_rec_t& record) { ordered.push_back(&record); });
-  std::stable_sort(ordered.begin(), ordered.end(), earlier);
-  std::vector<Job> jobs;
-  jobs.reserve(ordered.size());
-  for (const slurmdb_job_rec_t* record : ordered) {
-    jobs.push_back(job_of(*record, gpus, filter.field));
+  std::vector<OrderedRecord> ordered = ordered_records(records.get());
+  const auto runs_here = [&](const OrderedRecord& one) {
+    return still_runs(*one.record) && text_of(one.record->cluster) == here;
+  };
+  std::unordered_map<uint32_t, std::string> fields;
+  if (std::any_of(ordered.begin(), ordered.end(), runs_here)) fields = live_fields(filter.field);
+  JobStream jobs(visit, filter.whole_jobs ? state_names(*states) : std::vector<std::string>(),
+                 ordered.size());
+  for (OrderedRecord& one : ordered) {
+    Job* const job = jobs.next();
+    fill_job(*one.record, gpus, filter.field, job);
+    const auto live = fields.find(one.record->jobid);
+    if (live != fields.end() && runs_here(one)) job->comment = live->second;
+    one.record.reset();
+    jobs.settle();
   }
-  const bool here = clusters.front() == text_of(slurm_conf.cluster_name);
-  const auto runs = [](const slurmdb_job_rec_t* record) { return still_runs(*record); };
-  if (here && std::any_of(ordered.begin(), ordered.end(), runs)) {
-    const auto fields = live_fields(filter.field);
-    for (size_t i = 0; i < jobs.size(); ++i) {
-      const auto live = fields.find(ordered[i]->jobid);
-      if (runs(ordered[i]) && live != fields.end()) jobs[i].comment = live->second;
-    }
-  }
-  if (filter.whole_jobs && !states->empty()) keep_jobs_in(*states, &jobs);
-  return jobs;
+  jobs.finish();
+  return {};
 }
 
 }  // namespace mfu

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <ctime>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -18,7 +20,7 @@ namespace mfu {
 
 // Which jobs. An empty list does not restrict.
 struct JobFilter {
-  std::string cluster;  // empty: slurm.conf's
+  std::vector<std::string> clusters;  // empty: slurm.conf's
   std::vector<JobId> jobs;
   std::vector<std::string> users;  // names or uids
   std::vector<std::string> accounts;
@@ -37,11 +39,17 @@ struct HistoryError {
   std::string what;
 };
 
-// In the order of job ids, array tasks and runs. The field of a job that still runs is the
+// `runs`: all runs of a job that fit; they go when it returns. `rows`: how many runs there are of
+// all jobs.
+using VisitJob = std::function<void(std::span<const Job> runs, size_t rows)>;
+
+// Visits jobs in the order of clusters, job ids, array tasks and runs; each is released by then, so
+// that the memory is that of Slurm's own records. The field of a job that still runs is the
 // controller's, as far as that can be asked; the database gets it when the job ends. Slurm's
 // configuration is read on the first call; where it finds none, libslurm ends the process with a
-// message and exit code 1. Errors say what does not exist or cannot be reached.
-tl::expected<std::vector<Job>, HistoryError> read_jobs(const JobFilter& filter);
+// message and exit code 1. Errors say what does not exist or cannot be reached; then nothing has
+// been visited.
+tl::expected<void, HistoryError> read_jobs(const JobFilter& filter, const VisitJob& visit);
 
 }  // namespace mfu
 

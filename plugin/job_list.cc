@@ -56,7 +56,8 @@ bool take_job(std::string_view* text, std::vector<JobId>* ids) {
 // Slurm numbers jobs anew after the highest id; then another user's job may have the same one.
 size_t runs_at_front(std::span<const Job> rows) {
   size_t count = 1;
-  while (count < rows.size() && rows[count].id == rows[0].id && rows[count].user == rows[0].user) {
+  while (count < rows.size() && rows[count].id == rows[0].id && rows[count].user == rows[0].user &&
+         rows[count].cluster == rows[0].cluster) {
     ++count;
   }
   return count;

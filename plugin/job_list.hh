@@ -20,6 +20,7 @@ struct Job {
   std::string account;
   std::string partition;
   std::string state;
+  std::string cluster;
   time_t start = 0;  // 0: not yet
   time_t end = 0;    // 0: not yet
   uint64_t elapsed_seconds = 0;

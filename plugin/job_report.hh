@@ -1,8 +1,10 @@
-// What mfu-report says about jobs: as a table and as JSON (mfu-report(1) documents both).
+// What mfu-report says about jobs: as tables, CSV, JSON, a page and metrics (mfu-report(1)
+// documents them).
 #ifndef MFU_PLUGIN_JOB_REPORT_HH_
 #define MFU_PLUGIN_JOB_REPORT_HH_
 
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +15,7 @@
 #include "plugin/comment.hh"
 #include "plugin/job_list.hh"
 #include "plugin/place_note.hh"
+#include "plugin/report_groups.hh"
 
 namespace mfu {
 
@@ -24,6 +27,19 @@ struct FieldReading {
 };
 // `field` must outlive the result.
 FieldReading read_field(std::string_view field);
+
+// Reads the fields of a job's runs, in their order. A line that is not of a later run than the line
+// before it is that one, which Slurm hands on to a run that writes none: it counts as no line.
+class RunReader {
+ public:
+  FieldReading read(const Job& run);
+  // How many runs there were by the lines.
+  uint32_t told_runs() const { return told_runs_; }
+
+ private:
+  std::optional<uint32_t> run_before_;
+  uint32_t told_runs_ = 0;
+};
 
 // What the audit of a run's placement found.
 struct FindingsReading {
@@ -51,8 +67,7 @@ struct JobGoodput {
 
   Goodput goodput() const { return mfu::goodput(parts); }
 };
-// `runs`: rows of one job, in the order of the runs. A line that is not of a later run than the
-// line before it is that one, which Slurm hands on to a run that writes none: it counts as no line.
+// `runs`: rows of one job, in the order of the runs.
 JobGoodput goodput_of_runs(std::span<const Job> runs);
 
 // Of many jobs. Times are those of the allocations in the accounting database.
@@ -88,6 +103,7 @@ enum class Subject : uint8_t {
   kRows,       // a row, as Slurm's accounting has them
   kGoodput,    // a job over all its runs
   kPlacement,  // a row's findings; as JSON the same as kRows
+  kGroups,     // jobs added up
 };
 
 // What a row's columns are made of.
@@ -97,6 +113,16 @@ struct JobRow {
   const Comment& line;  // an empty one where there is none
   Figures shown;
   Sums total;
+};
+
+// What a group's columns are made of.
+struct GroupRow {
+  const std::vector<GroupBy>& by;
+  const std::vector<std::string>& key;
+  const GroupSums& sums;
+
+  // Empty where groups are not made by it.
+  std::string_view text(GroupBy of) const;
 };
 
 enum class Shown : uint8_t {
@@ -112,10 +138,15 @@ struct Column {
   Shown shown;
   std::string_view meaning;
   std::string (*cell)(const Row&);
+  // Of a number that programs read: its name there, and its value, negative when it is not known.
+  const char* name = nullptr;
+  double (*value)(const Row&) = nullptr;
 };
-// By Subject; kPlacement has none. What is not known is "-".
+// By Subject; kPlacement has none. What is not known is "-". The first kGroupBys ones of groups are
+// in the order of GroupBy.
 std::span<const Column<JobRow>> row_columns();
 std::span<const Column<JobGoodput>> goodput_columns();
+std::span<const Column<GroupRow>> group_columns();
 
 // A column that was asked for: its place in the columns of the subject, and its width.
 struct ChosenColumn {
@@ -130,27 +161,82 @@ tl::expected<std::vector<ChosenColumn>, std::string> parse_columns(std::string_v
 // Titles and meanings, a column a line.
 void write_columns(std::ostream& out, Subject subject);
 
-struct TableStyle {
-  Subject subject = Subject::kRows;
-  bool bars = false;                  // cells with '|' between, nothing cut off, no totals
-  bool bare = false;                  // neither header nor totals
-  std::vector<ChosenColumn> columns;  // these, filled or not; empty: the usual ones
+// Which of the columns a table shows where nobody chose any, by their places.
+std::vector<ChosenColumn> usual_columns(Subject subject, std::span<const GroupBy> by, bool all);
+
+enum class Form : uint8_t {
+  kAligned,
+  kBars,  // cells with '|' between, nothing cut off, no totals
+  kCsv,   // RFC 4180, the same; what is not known is empty, numbers of groups are not rounded
 };
 
-// `jobs`: in the order of jobs and runs. Findings: a block for each job that has any, then how many
-// have none or are not known. Everybody's text is shown without control bytes, cut to
-// its column's width with a '+'.
-void write_table(std::ostream& out, std::span<const Job> jobs, const TableStyle& style);
+// A column of groups that they are sorted by. Numbers: the largest first.
+struct SortKey {
+  size_t place = 0;
+  bool reversed = false;
+};
+// "gpu-hours", "-mfu" (reversed): a column of groups.
+tl::expected<SortKey, std::string> parse_sort(std::string_view text);
 
-// write_table() of Subject::kPlacement.
-void write_findings(std::ostream& out, std::span<const Job> jobs, const TableStyle& style);
+struct TableStyle {
+  Subject subject = Subject::kRows;
+  Form form = Form::kAligned;
+  bool bare = false;                  // neither header nor totals
+  std::vector<ChosenColumn> columns;  // these, filled or not; empty: the usual ones
+  std::vector<GroupBy> by;            // of kGroups
+  std::optional<SortKey> sort;        // of kGroups; nothing: Groups::ordered()
+};
 
-// One object; a job a line. `field` names the accounting field that was read.
-void write_json(std::ostream& out, std::span<const Job> jobs, std::string_view field,
-                Subject subject = Subject::kRows);
+// A report that jobs are added to, one after the other, all runs of a job at once.
+class Report {
+ public:
+  virtual ~Report() = default;
+  virtual void add(std::span<const Job> runs) = 0;
+  virtual void finish() = 0;
+};
+
+// Findings: a block for each job that has any, then how many have none or are not known.
+// Everybody's text is shown without control bytes, cut to its column's width with a '+'. `out` and
+// what it writes to must outlive the report.
+std::unique_ptr<Report> make_table(std::ostream& out, const TableStyle& style);
+// make_table() of Subject::kPlacement.
+std::unique_ptr<Report> make_findings(std::ostream& out, const TableStyle& style);
+
+// One object; a job, or a group, a line. `field` names the accounting field that was read.
+std::unique_ptr<Report> make_json(std::ostream& out, std::string_view field,
+                                  const TableStyle& style);
+
+struct MetricsStyle {
+  std::vector<GroupBy> by;    // labels; no periods, which would be series without end
+  size_t most_groups = 1000;  // those with the most GPU time; the others are added up
+  time_t now = 0;
+};
+// Prometheus's text format.
+std::unique_ptr<Report> make_metrics(std::ostream& out, const MetricsStyle& style);
+
+struct PageStyle {
+  std::vector<GroupBy> by;      // empty: by user, account, partition and GPU, each by itself
+  std::optional<SortKey> sort;  // of `by`
+  time_t now = 0;
+};
+// A page of HTML that needs nothing else, no script either: totals, trend, groups, jobs that wasted
+// most.
+std::unique_ptr<Report> make_page(std::ostream& out, const PageStyle& style);
+
+// The groups of a report in its order.
+std::vector<const Group*> sorted_groups(const Groups& groups, const std::optional<SortKey>& sort);
+
+// "3 groups; 5 jobs, 448.8 GPU-hours; MFU ...": what closes a table of groups.
+std::string totals_text(const Groupings& groupings, size_t groups);
 
 // A text of others as one column a byte, without the delimiter '|'; "-" when there is none.
 std::string printable(std::string_view text);
+// "12.3": one digit behind the point, of no locale.
+std::string fixed_text(double number);
+// As many digits as tell it from other doubles, those of whole numbers without an exponent.
+std::string number_text(double number);
+// "1 job", "2 jobs".
+std::string counted(uint64_t count, const char* noun);
 // Every digit.
 std::string decimal(uint128 number);
 // "1-02:03:04", as sacct.

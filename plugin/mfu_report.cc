@@ -1,11 +1,18 @@
 // mfu-report: the GPU efficiency of jobs, out of Slurm's accounting.
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/program_options.hpp>
+#include <ctime>
+#include <functional>
 #include <iostream>
+#include <memory>
+#include <sstream>
 
 #include "plugin/job_history.hh"
 #include "plugin/job_report.hh"
+#include "plugin/live_textfile.hh"
+#include "plugin/report_progress.hh"
 
 namespace {
 
@@ -29,7 +36,7 @@ options::options_description described_options() {
        "today; with --jobs: ever)")                                                            //
       ("endtime,E", options::value<std::string>(), "running before this time (default: now)")  //
       ("duplicates,D", "also the earlier runs of requeued jobs")                               //
-      ("cluster,M", options::value<std::string>(), "of this cluster (default: slurm.conf's)");
+      ("cluster,M", options::value<Words>(), "of these clusters (default: slurm.conf's)");
   options::options_description how("Output");
   how.add_options()  //
       ("field", options::value<std::string>()->default_value("admin_comment"),
@@ -39,22 +46,36 @@ options::options_description described_options() {
        "--duplicates)")  //
       ("placement",
        "what audits of placement found in each job and what mends it, instead of the table")  //
+      ("by", options::value<Words>(),
+       "jobs added up by user, account, partition, cluster, gpu, month, week or day, or several of "
+       "them")  //
+      ("sort", options::value<std::string>(),
+       "with --by: by this column, the largest first; -COLUMN: the smallest first")  //
       ("format,o", options::value<Words>(),
        "these columns, e.g. jobid,mfu,hfu,power or name%30 (cut off beyond 30 bytes)")  //
       ("helpformat,e", "the columns that there are")                                    //
       ("json", "one JSON object, a job a line")                                         //
-      ("parsable,P", "cells with '|' between, nothing cut off")                         //
-      ("no-header,n", "neither header nor totals")                                      //
-      ("help,h", "this text")                                                           //
+      ("csv", "the table as CSV (RFC 4180)")                                            //
+      ("html", options::value<std::string>(),
+       "a page with totals, trend and groups, to this file")  //
+      ("prometheus", options::value<std::string>(),
+       "metrics by user, account and partition, or as --by says, to this file")  //
+      ("parsable,P", "cells with '|' between, nothing cut off")                  //
+      ("no-header,n", "neither header nor totals")                               //
+      ("help,h", "this text")                                                    //
       ("version,V", "the version");
   which.add(how);
   return which;
 }
 
+bool has(const options::variables_map& given, const char* name) {
+  return given.count(name) != 0;
+}
+
 // Options that take a list: given several times, or with commas.
 Words words(const options::variables_map& given, const char* name) {
   Words result;
-  if (given.count(name) == 0) return result;
+  if (!has(given, name)) return result;
   for (const std::string& text : given[name].as<Words>()) {
     for (size_t at = 0; at <= text.size();) {
       const size_t end = std::min(text.find(',', at), text.size());
@@ -66,12 +87,18 @@ Words words(const options::variables_map& given, const char* name) {
 }
 
 std::string word(const options::variables_map& given, const char* name) {
-  return given.count(name) == 0 ? "" : given[name].as<std::string>();
+  return !has(given, name) ? "" : given[name].as<std::string>();
+}
+
+// Files take the place of what is printed.
+bool to_files(const options::variables_map& given) {
+  return has(given, "html") || has(given, "prometheus");
 }
 
 mfu::Subject subject_of(const options::variables_map& given) {
-  if (given.count("placement") != 0) return mfu::Subject::kPlacement;
-  return given.count("goodput") != 0 ? mfu::Subject::kGoodput : mfu::Subject::kRows;
+  if (has(given, "placement")) return mfu::Subject::kPlacement;
+  if (has(given, "by")) return mfu::Subject::kGroups;
+  return has(given, "goodput") ? mfu::Subject::kGoodput : mfu::Subject::kRows;
 }
 
 int usage_error(const std::string& what) {
@@ -81,7 +108,7 @@ int usage_error(const std::string& what) {
 
 tl::expected<mfu::JobFilter, std::string> filter_of(const options::variables_map& given) {
   mfu::JobFilter filter;
-  if (given.count("jobs") != 0) {
+  if (has(given, "jobs")) {
     for (const std::string& text : given["jobs"].as<Words>()) {
       auto ids = mfu::parse_job_ids(text);
       if (!ids) return tl::make_unexpected("--jobs: " + ids.error());
@@ -94,11 +121,12 @@ tl::expected<mfu::JobFilter, std::string> filter_of(const options::variables_map
   filter.states = words(given, "state");
   filter.from = word(given, "starttime");
   filter.until = word(given, "endtime");
-  filter.cluster = word(given, "cluster");
-  filter.duplicates = given.count("duplicates") != 0;
+  filter.clusters = words(given, "cluster");
+  // Each run has had GPU time of its own.
+  filter.duplicates = has(given, "duplicates") || has(given, "by") || to_files(given);
   filter.whole_jobs = subject_of(given) == mfu::Subject::kGoodput;
-  const bool all = given.count("all-users") != 0 || !filter.jobs.empty() ||
-                   !filter.accounts.empty() || geteuid() == 0;
+  const bool all =
+      has(given, "all-users") || !filter.jobs.empty() || !filter.accounts.empty() || geteuid() == 0;
   if (filter.users.empty() && !all) filter.users = {std::to_string(geteuid())};
   const std::string field = word(given, "field");
   if (field != "admin_comment" && field != "comment") {
@@ -108,45 +136,155 @@ tl::expected<mfu::JobFilter, std::string> filter_of(const options::variables_map
   return filter;
 }
 
+// What the options say that do not go together; empty: they do.
+std::string contradiction(const options::variables_map& given) {
+  const auto any = [&](std::initializer_list<const char*> names) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](const char* name) { return has(given, name); });
+  };
+  if (has(given, "placement") && any({"format", "helpformat", "goodput", "by"})) {
+    return "--placement goes with neither --goodput nor --by nor columns";
+  }
+  if (has(given, "by") && has(given, "goodput")) {
+    return "--by goes without --goodput: its groups have a column GOODPUT";
+  }
+  if (has(given, "sort") && !has(given, "by")) return "--sort is for --by";
+  if (has(given, "format") && has(given, "json")) return "--format is for tables, not for --json";
+  if (has(given, "csv") && any({"json", "parsable", "placement"})) {
+    return "--csv goes with neither --json nor --parsable nor --placement";
+  }
+  if (to_files(given) &&
+      any({"json", "csv", "parsable", "no-header", "format", "goodput", "placement"})) {
+    return "--html and --prometheus take the place of a table and its options";
+  }
+  return "";
+}
+
+// A column with a key that groups are not made by.
+bool is_missing_key(size_t place, const std::vector<mfu::GroupBy>& by) {
+  return place < mfu::kGroupBys &&
+         std::find(by.begin(), by.end(), static_cast<mfu::GroupBy>(place)) == by.end();
+}
+
 tl::expected<mfu::TableStyle, std::string> style_of(const options::variables_map& given) {
   mfu::TableStyle style;
+  const std::string wrong = contradiction(given);
+  if (!wrong.empty()) return tl::make_unexpected(wrong);
   style.subject = subject_of(given);
-  style.bars = given.count("parsable") != 0;
-  style.bare = given.count("no-header") != 0;
-  const bool chosen = given.count("format") != 0 || given.count("helpformat") != 0;
-  if (style.subject == mfu::Subject::kPlacement && (chosen || given.count("goodput") != 0)) {
-    return tl::make_unexpected("--placement goes with neither --goodput nor columns");
+  if (has(given, "parsable")) style.form = mfu::Form::kBars;
+  if (has(given, "csv")) style.form = mfu::Form::kCsv;
+  style.bare = has(given, "no-header");
+  std::vector<size_t> keys;
+  if (has(given, "by")) {
+    std::string names;
+    for (const std::string& name : given["by"].as<Words>())
+      names += (names.empty() ? "" : ",") + name;
+    const auto by = mfu::parse_groups(names);
+    if (!by) return tl::make_unexpected("--by: " + by.error());
+    style.by = *by;
+    const bool periods = std::any_of(by->begin(), by->end(), mfu::is_period);
+    if (periods && has(given, "prometheus")) {
+      return tl::make_unexpected(
+          "--prometheus keeps no past: --by goes without day, week and month");
+    }
   }
-  if (given.count("format") == 0) return style;
-  if (given.count("json") != 0)
-    return tl::make_unexpected("--format is for tables, not for --json");
-  for (const std::string& text : given["format"].as<Words>()) {
-    const auto columns = mfu::parse_columns(text, style.subject);
-    if (!columns) return tl::make_unexpected("--format: " + columns.error());
-    style.columns.insert(style.columns.end(), columns->begin(), columns->end());
+  if (has(given, "sort")) {
+    const auto sort = mfu::parse_sort(word(given, "sort"));
+    if (!sort) return tl::make_unexpected("--sort: " + sort.error());
+    style.sort = *sort;
+    keys.push_back(sort->place);
+  }
+  if (has(given, "format")) {
+    for (const std::string& text : given["format"].as<Words>()) {
+      const auto columns = mfu::parse_columns(text, style.subject);
+      if (!columns) return tl::make_unexpected("--format: " + columns.error());
+      style.columns.insert(style.columns.end(), columns->begin(), columns->end());
+      for (const mfu::ChosenColumn& column : *columns) keys.push_back(column.place);
+    }
+  }
+  for (const size_t place : keys) {
+    if (style.subject != mfu::Subject::kGroups || !is_missing_key(place, style.by)) continue;
+    const std::string name = mfu::group_name(static_cast<mfu::GroupBy>(place));
+    return tl::make_unexpected("the column " + name + " needs " + name + " in --by");
   }
   return style;
 }
 
+// A report that goes into a file when it is complete.
+struct FileReport {
+  std::string path;
+  std::ostringstream text;
+  std::unique_ptr<mfu::Report> report;
+};
+
+std::vector<std::unique_ptr<FileReport>> file_reports(const options::variables_map& given,
+                                                      const mfu::TableStyle& style) {
+  std::vector<std::unique_ptr<FileReport>> files;
+  const auto add = [&](const char* option) -> FileReport* {
+    if (!has(given, option)) return nullptr;
+    files.push_back(std::make_unique<FileReport>());
+    files.back()->path = word(given, option);
+    return files.back().get();
+  };
+  const time_t now = time(nullptr);
+  if (FileReport* const page = add("html")) {
+    page->report = mfu::make_page(page->text, {style.by, style.sort, now});
+  }
+  if (FileReport* const metrics = add("prometheus")) {
+    using enum mfu::GroupBy;
+    const bool chosen = !style.by.empty();
+    metrics->report = mfu::make_metrics(
+        metrics->text,
+        {.by = chosen ? style.by : std::vector{kUser, kAccount, kPartition}, .now = now});
+  }
+  return files;
+}
+
 int report(const options::variables_map& given, const mfu::JobFilter& filter,
            const mfu::TableStyle& style) {
-  const auto jobs = mfu::read_jobs(filter);
-  if (!jobs) {
-    if (jobs.error().in_filter) return usage_error(jobs.error().what);
-    std::cerr << "mfu-report: " << jobs.error().what << '\n';
+  std::vector<std::unique_ptr<FileReport>> files = file_reports(given, style);
+  std::unique_ptr<mfu::Report> printed;
+  const auto print = [&]() -> mfu::Report& {
+    if (!printed) {
+      printed = has(given, "json") ? mfu::make_json(std::cout, word(given, "field"), style)
+                                   : mfu::make_table(std::cout, style);
+    }
+    return *printed;
+  };
+  // What is written while jobs are read must not meet the progress on one terminal.
+  const bool kept = !files.empty() || style.subject == mfu::Subject::kGroups ||
+                    (style.form == mfu::Form::kAligned && !has(given, "json") &&
+                     style.subject != mfu::Subject::kPlacement);
+  const bool silent = !kept && isatty(STDOUT_FILENO) == 1;
+  size_t rows_seen = 0;
+  mfu::Progress progress(STDERR_FILENO);
+  progress.ask();
+  const auto read = mfu::read_jobs(filter, [&](std::span<const mfu::Job> runs, size_t rows) {
+    rows_seen += runs.size();
+    silent ? progress.clear() : progress.show(rows_seen, rows);
+    for (const auto& file : files) file->report->add(runs);
+    if (files.empty()) print().add(runs);
+  });
+  progress.clear();
+  if (!read) {
+    if (read.error().in_filter) return usage_error(read.error().what);
+    std::cerr << "mfu-report: " << read.error().what << '\n';
     return kNothing;
   }
-  if (given.count("json") != 0) {
-    mfu::write_json(std::cout, *jobs, word(given, "field"), style.subject);
-  } else if (!jobs->empty()) {
-    mfu::write_table(std::cout, *jobs, style);
+  for (const auto& file : files) {
+    file->report->finish();
+    const std::string fault = mfu::replace_textfile(file->path, file->text.str());
+    if (fault.empty()) continue;
+    std::cerr << "mfu-report: " << fault << '\n';
+    return kNothing;
   }
+  if (files.empty() && (rows_seen > 0 || has(given, "json"))) print().finish();
   std::cout.flush();
   if (!std::cout) {
     std::cerr << "mfu-report: the output could not be written\n";
     return kNothing;
   }
-  if (jobs->empty()) {
+  if (rows_seen == 0) {
     std::cerr << "mfu-report: no job fits (jobs since 00:00 today unless --starttime or --jobs "
                  "says otherwise; your own unless --all-users does)\n";
     return kNothing;
@@ -161,19 +299,19 @@ int run(int argc, char** argv) {
   options::store(options::command_line_parser(argc, argv).options(described).positional(none).run(),
                  given);
   options::notify(given);
-  if (given.count("help") != 0) {
+  if (has(given, "help")) {
     std::cout << "usage: mfu-report [options]\n"
                  "The GPU efficiency of jobs, out of Slurm's accounting. See mfu-report(1).\n\n"
               << described;
     return 0;
   }
-  if (given.count("version") != 0) {
+  if (has(given, "version")) {
     std::cout << "mfu-report " MFU_VERSION "\n";
     return 0;
   }
   const auto style = style_of(given);
   if (!style) return usage_error(style.error());
-  if (given.count("helpformat") != 0) {
+  if (has(given, "helpformat")) {
     mfu::write_columns(std::cout, style->subject);
     return 0;
   }

@@ -23,8 +23,8 @@ void add_goodput(const NodeRecords& node, uint64_t begin_ns, uint64_t end_ns, No
 // "pcie-link-loaded", high: a GPU's PCIe link had a lower generation than both of its ends can, or
 // fewer lanes than that and than another GPU of its model had, in all readings under load, of which
 // there were enough. One for a GPU, whoever of its processes saw it. A link that nobody could read,
-// or that was not under load, is not judged: an idle one saves power, so this is known at the end of
-// a job step only. Only of devices that `pci_devices` has a folder of.
+// or that was not under load, is not judged: an idle one saves power, so this is known at the end
+// of a job step only. Only of devices that `pci_devices` has a folder of.
 std::vector<Finding> link_findings(std::span<const Record> records, const std::string& node,
                                    const std::string& pci_devices = "/sys/bus/pci/devices");
 

@@ -1,14 +1,13 @@
 // mfu-report's JSON.
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <utility>
 
 #include "plugin/job_report.hh"
+#include "plugin/report_json_value.hh"
 
 namespace mfu {
 namespace {
 
-using Json = nlohmann::ordered_json;
 constexpr uint128 kNsPerMs = 1'000'000;
 constexpr uint64_t kSecond = 1'000'000'000;
 
@@ -22,18 +21,9 @@ Json known(time_t time) {
   return time == 0 ? Json() : Json(time);
 }
 
-// Appends a new key: operator[] would search for it among all the others.
-void add(Json* object, const char* key, Json value) {
-  object->get_ref<Json::object_t&>().emplace_back(key, std::move(value));
-}
-
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 Json sums_json(const Sums& sums) {
   Json json = Json::object();
-  for (const SumField& field : kSumFields) add(&json, field.name, decimal(sums.*field.member));
+  for (const SumField& field : kSumFields) json.append(field.name, decimal(sums.*field.member));
   return json;
 }
 
@@ -50,13 +40,13 @@ Json goodput_json(const GoodputSums& parts) {
                {"reason", known(std::string(found.why_not))},
                {"largest_loss", known(std::string(found.largest_loss))}};
   Json names = Json::array();
-  for (const GoodputPart* part : losses(parts)) names.push_back(part->loss);
-  add(&json, "losses", std::move(names));
+  for (const GoodputPart* part : losses(parts)) names.append(part->loss);
+  json.append("losses", names);
   Json exact = Json::object();
   for (const GoodputPart& part : kGoodputParts) {
-    add(&exact, part.name, decimal(parts.*part.member));
+    exact.append(part.name, decimal(parts.*part.member));
   }
-  add(&json, "parts", std::move(exact));
+  json.append("parts", exact);
   return json;
 }
 
@@ -66,60 +56,75 @@ Json share(uint128 part, uint128 whole) {
 
 // Of the GPUs' sensors and of the processes' files.
 void add_sensors(const Comment& line, const Figures& shown, const Sums& total, Json* json) {
-  add(json, "watts_per_gpu", known(shown.watts));
-  add(json, "joules_per_step", known(shown.joules_per_step));
-  add(json, "energy_coverage", share(total.energy_ms * kNsPerMs, total.elapsed_ns));
-  add(json, "clock_mhz", known(shown.clock_mhz));
-  add(json, "clock_limit_mhz", line.clock_limit_mhz == 0 ? Json() : Json(line.clock_limit_mhz));
-  add(json, "clock_reason", known(line.clock_reason));
-  add(json, "tensor_activity", known(shown.tensor_activity));
-  add(json, "tensor_coverage", share(total.tensor_ms * kNsPerMs, total.elapsed_ns));
-  add(json, "read_gb_per_s", known(shown.read_gb_per_s));
-  add(json, "written_gb_per_s", known(shown.written_gb_per_s));
-  add(json, "io_coverage", share(total.io_ms * kNsPerMs, total.elapsed_ns));
+  json->append("watts_per_gpu", known(shown.watts));
+  json->append("joules_per_step", known(shown.joules_per_step));
+  json->append("energy_coverage", share(total.energy_ms * kNsPerMs, total.elapsed_ns));
+  json->append("clock_mhz", known(shown.clock_mhz));
+  json->append("clock_limit_mhz", line.clock_limit_mhz == 0 ? Json() : Json(line.clock_limit_mhz));
+  json->append("clock_reason", known(line.clock_reason));
+  json->append("tensor_activity", known(shown.tensor_activity));
+  json->append("tensor_coverage", share(total.tensor_ms * kNsPerMs, total.elapsed_ns));
+  json->append("read_gb_per_s", known(shown.read_gb_per_s));
+  json->append("written_gb_per_s", known(shown.written_gb_per_s));
+  json->append("io_coverage", share(total.io_ms * kNsPerMs, total.elapsed_ns));
 }
 
-void add_line(const Comment& line, const Figures& shown, Json* json) {
+Json unknown_goodput_json(const std::string& reason) {
+  return {
+      {"fraction", {}}, {"reason", reason}, {"largest_loss", {}}, {"losses", {}}, {"parts", {}}};
+}
+
+// Without a line all the figures are unknown, and for that reason.
+void add_line(const FieldReading& reading, const Figures& shown, Json* json) {
+  static const Comment kNoLine;
+  const bool told = reading.line.has_value();
+  const Comment& line = told ? *reading.line : kNoLine;
   const Sums total = line.total();
-  add(json, "mfu", known(shown.mfu));
-  add(json, "mfu_reason", shown.mfu < 0 ? known(why_no_mfu(line)) : Json());
-  add(json, "hfu", known(shown.hfu));
-  add(json, "hfu_reason", shown.hfu < 0 ? known(why_no_hfu(line)) : Json());
-  add(json, "basis", known(std::string(basis_name(line.basis))));
-  add(json, "executed_coverage", known(shown.executed_coverage));
-  add(json, "executed_gap", known(line.no_hfu));
-  add(json, "counted_coverage", known(shown.counted_coverage));
-  add(json, "compute", known(shown.compute));
-  add(json, "communication_exposed", known(shown.exposed_communication));
-  add(json, "communication_overlapped", known(shown.overlapped_communication));
-  add(json, "memory_exposed", known(shown.exposed_memory));
-  add(json, "idle", known(shown.idle));
-  add(json, "wait", known(shown.wait));
-  add(json, "wait_slowest", known(task_text(line.slowest)));
-  add(json, "place", known(place_text(line.place)));
-  add(json, "time_reason", known(why_no_time(line)));
-  add(json, "flops_coverage", known(shown.flops_coverage));
-  add(json, "flops_gap", known(line.no_mfu));
-  add(json, "observed_coverage", known(shown.observed_coverage));
-  add(json, "observed_gap", known(line.no_time));
-  add(json, "training_steps_by",
-      line.steps_by == StepsBy::kDeclared ? Json("declared")
-                                          : known(std::string(steps_by_name(line.steps_by))));
-  add(json, "step_seconds", known(shown.step_seconds));
-  add(json, "goodput", goodput_json(total.goodput()));
+  // Of what is null.
+  const auto reason = [&](bool is_null, const auto& why) {
+    if (!told) return Json(reading.fault);
+    return is_null ? known(why(line)) : Json();
+  };
+  json->append("mfu", known(shown.mfu));
+  json->append("mfu_reason", reason(shown.mfu < 0, why_no_mfu));
+  json->append("hfu", known(shown.hfu));
+  json->append("hfu_reason", reason(shown.hfu < 0, why_no_hfu));
+  json->append("basis", known(std::string(basis_name(line.basis))));
+  json->append("executed_coverage", known(shown.executed_coverage));
+  json->append("executed_gap", known(line.no_hfu));
+  json->append("counted_coverage", known(shown.counted_coverage));
+  json->append("compute", known(shown.compute));
+  json->append("communication_exposed", known(shown.exposed_communication));
+  json->append("communication_overlapped", known(shown.overlapped_communication));
+  json->append("memory_exposed", known(shown.exposed_memory));
+  json->append("idle", known(shown.idle));
+  json->append("wait", known(shown.wait));
+  json->append("wait_slowest", known(task_text(line.slowest)));
+  json->append("place", known(place_text(line.place)));
+  json->append("time_reason", reason(shown.compute < 0, why_no_time));
+  json->append("flops_coverage", known(shown.flops_coverage));
+  json->append("flops_gap", known(line.no_mfu));
+  json->append("observed_coverage", known(shown.observed_coverage));
+  json->append("observed_gap", known(line.no_time));
+  json->append("training_steps_by", line.steps_by == StepsBy::kDeclared
+                                        ? Json("declared")
+                                        : known(std::string(steps_by_name(line.steps_by))));
+  json->append("step_seconds", known(shown.step_seconds));
+  json->append("goodput",
+               told ? goodput_json(total.goodput()) : unknown_goodput_json(reading.fault));
   add_sensors(line, shown, total, json);
-  add(json, "device", known(line.gpu));
-  add(json, "device_count", line.gpus);
-  add(json, "peak_tflops", peak_json(line));
+  json->append("device", known(line.gpu));
+  json->append("device_count", told ? Json(line.gpus) : Json());
+  json->append("peak_tflops", peak_json(line));
   const bool precise = line.precision != Precision::kUnknown;
-  add(json, "precision", precise ? Json(precision_name(line.precision)) : Json());
+  json->append("precision", precise ? Json(precision_name(line.precision)) : Json());
   const bool based = line.peak_basis != PeakBasis::kUnknown;
-  add(json, "peak_basis", based ? Json(peak_basis_name(line.peak_basis)) : Json());
-  add(json, "run", line.run);
-  add(json, "running", line.running());
-  add(json, "partial", known(line.partial));
-  add(json, "steps_merged", known(line.merged.text(SIZE_MAX)));
-  add(json, "sums", sums_json(total));
+  json->append("peak_basis", based ? Json(peak_basis_name(line.peak_basis)) : Json());
+  json->append("run", told ? Json(line.run) : Json());
+  json->append("running", told ? Json(line.running()) : Json());
+  json->append("partial", known(line.partial));
+  json->append("steps_merged", known(line.merged.text(SIZE_MAX)));
+  json->append("sums", told ? sums_json(total) : Json());
 }
 
 Json identity_json(const Job& job) {
@@ -135,35 +140,28 @@ Json identity_json(const Job& job) {
 void add_findings(const FindingsReading& found, Json* json) {
   Json list = found.note ? Json::array() : Json();
   for (const NotedFinding& finding : found.note.value_or(PlaceNote()).findings) {
-    list.push_back({{"severity", severity_name(finding.severity)},
-                    {"rule", finding.rule},
-                    {"place", finding.places_text()},
-                    {"evidence", finding.evidence},
-                    {"remedy", finding.remedy}});
+    list.append({{"severity", severity_name(finding.severity)},
+                 {"rule", finding.rule},
+                 {"place", finding.places_text()},
+                 {"evidence", finding.evidence},
+                 {"remedy", finding.remedy}});
   }
-  add(json, "findings", std::move(list));
-  add(json, "findings_left_out", found.note ? Json(found.note->left_out) : Json());
-  add(json, "findings_reason", known(found.why_not));
+  json->append("findings", list);
+  json->append("findings_left_out", found.note ? Json(found.note->left_out) : Json());
+  json->append("findings_reason", known(found.why_not));
 }
 
 Json row_json(const Job& job, const FieldReading& reading, const Figures& shown) {
   Json json = identity_json(job);
-  add(&json, "start", known(job.start));
-  add(&json, "end", known(job.end));
-  add(&json, "elapsed_seconds", job.elapsed_seconds);
-  add(&json, "nodes", job.nodes);
-  add(&json, "gpus", job.gpus);
-  add(&json, "line", known(std::string(reading.text)));
-  add(&json, "line_fault", known(reading.fault));
-  // Without a line all the figures are unknown, and for that reason.
-  add_line(reading.line ? *reading.line : Comment{}, shown, &json);
+  json.append("start", known(job.start));
+  json.append("end", known(job.end));
+  json.append("elapsed_seconds", job.elapsed_seconds);
+  json.append("nodes", job.nodes);
+  json.append("gpus", job.gpus);
+  json.append("line", known(std::string(reading.text)));
+  json.append("line_fault", known(reading.fault));
+  add_line(reading, shown, &json);
   add_findings(read_findings(job, reading), &json);
-  if (!reading.line) {
-    for (const char* key : {"mfu_reason", "hfu_reason", "time_reason"}) json[key] = reading.fault;
-    for (const char* key : {"device_count", "run", "running", "sums"}) json[key] = nullptr;
-    for (auto& [key, value] : json["goodput"].items()) value = nullptr;
-    json["goodput"]["reason"] = reading.fault;
-  }
   return json;
 }
 
@@ -185,16 +183,16 @@ Json runs_json(const JobGoodput& job) {
   const Sums& together = job.together.sums;
   const Figures shown = figures(job.together);
   Json json = identity_json(*job.last);
-  add(&json, "runs", job.runs.count);
-  add(&json, "runs_told", job.told_runs);
-  add(&json, "runs_with_line", job.lines);
-  add(&json, "line_fault", known(job.fault));
-  add(&json, "queued_seconds", job.runs.gap_ns() / kSecond);
-  add(&json, "allocated_gpu_seconds", decimal(job.allocated_ns / kSecond));
-  add(&json, "goodput", goodput_json(job.parts));
-  add(&json, "read_gb_per_s", known(shown.read_gb_per_s));
-  add(&json, "written_gb_per_s", known(shown.written_gb_per_s));
-  add(&json, "io_coverage", share(together.io_ms * kNsPerMs, together.elapsed_ns));
+  json.append("runs", job.runs.count);
+  json.append("runs_told", job.told_runs);
+  json.append("runs_with_line", job.lines);
+  json.append("line_fault", known(job.fault));
+  json.append("queued_seconds", job.runs.gap_ns() / kSecond);
+  json.append("allocated_gpu_seconds", decimal(job.allocated_ns / kSecond));
+  json.append("goodput", goodput_json(job.parts));
+  json.append("read_gb_per_s", known(shown.read_gb_per_s));
+  json.append("written_gb_per_s", known(shown.written_gb_per_s));
+  json.append("io_coverage", share(together.io_ms * kNsPerMs, together.elapsed_ns));
   return json;
 }
 
@@ -207,33 +205,131 @@ Json totals_json(const GoodputTotals& totals) {
           {"goodput", goodput_json(totals.parts)}};
 }
 
-}  // namespace
+// Opens the object, writes a job or a group a line, and closes it.
+class Lines {
+ public:
+  // `head`: keys that come before the list.
+  Lines(std::ostream& out, const Json& head, const char* list) : out_(out) {
+    out << head.opened() << ",\"" << list << "\":[";
+  }
+  void add(const Json& json) {
+    text_ = std::exchange(before_, ",\n");
+    json.write(&text_);
+    out_ << text_;
+  }
+  void close(const Json& totals) {
+    text_ = *before_ == ',' ? "\n" : "";
+    text_ += "],\"totals\":";
+    totals.write(&text_);
+    out_ << text_ << "}\n";
+  }
 
-void write_json(std::ostream& out, std::span<const Job> jobs, std::string_view field,
-                Subject subject) {
-  const bool rows = subject != Subject::kGoodput;
-  out << "{\"format\":\"mfu-report" << (rows ? "" : "-goodput")
-      << "/1\",\"field\":" << text_of(Json(field)) << ",\"jobs\":[";
-  const char* before = "\n";
-  const auto write = [&](const Json& job) { out << std::exchange(before, ",\n") << text_of(job); };
-  Totals totals;
-  GoodputTotals goodput_totals;
-  for (size_t count = 0; !jobs.empty(); jobs = jobs.subspan(count)) {
-    count = rows ? 1 : runs_at_front(jobs);
-    if (rows) {
-      const FieldReading reading = read_field(jobs[0].comment);
+ private:
+  std::ostream& out_;
+  const char* before_ = "\n";
+  std::string text_;
+};
+
+class RowJson : public Report {
+ public:
+  RowJson(std::ostream& out, std::string_view field)
+      : lines_(out, {{"format", "mfu-report/1"}, {"field", field}}, "jobs") {}
+
+  void add(std::span<const Job> runs) override {
+    for (const Job& run : runs) {
+      const FieldReading reading = read_field(run.comment);
       const Figures shown = reading.line ? figures(*reading.line) : Figures{};
-      write(row_json(jobs[0], reading, shown));
-      totals.add(jobs[0], reading.line, shown);
-    } else {
-      const JobGoodput job = goodput_of_runs(jobs.first(count));
-      write(runs_json(job));
-      goodput_totals.add(job);
+      lines_.add(row_json(run, reading, shown));
+      totals_.add(run, reading.line, shown);
     }
   }
-  out << (*before == ',' ? "\n" : "")
-      << "],\"totals\":" << text_of(rows ? totals_json(totals) : totals_json(goodput_totals))
-      << "}\n";
+  void finish() override { lines_.close(totals_json(totals_)); }
+
+ private:
+  Lines lines_;
+  Totals totals_;
+};
+
+class GoodputJson : public Report {
+ public:
+  GoodputJson(std::ostream& out, std::string_view field)
+      : lines_(out, {{"format", "mfu-report-goodput/1"}, {"field", field}}, "jobs") {}
+
+  void add(std::span<const Job> runs) override {
+    const JobGoodput job = goodput_of_runs(runs);
+    lines_.add(runs_json(job));
+    totals_.add(job);
+  }
+  void finish() override { lines_.close(totals_json(totals_)); }
+
+ private:
+  Lines lines_;
+  GoodputTotals totals_;
+};
+
+Json figures_json(const GroupRow& row) {
+  Json json = Json::object();
+  for (const Column<GroupRow>& column : group_columns().subspan(kGroupBys)) {
+    if (column.value == nullptr) {
+      const std::string text = column.cell(row);
+      json.append(column.name, text == "-" ? Json() : Json(text));
+      continue;
+    }
+    json.append(column.name, known(column.value(row)));
+  }
+  return json;
+}
+
+// Keys of the groups, and of their figures what they mean.
+Json group_head(std::string_view field, const std::vector<GroupBy>& by) {
+  Json json = {{"format", "mfu-report-groups/1"}, {"field", field}};
+  Json names = Json::array();
+  for (const GroupBy key : by) names.append(group_name(key));
+  json.append("by", names);
+  Json meanings = Json::object();
+  for (const Column<GroupRow>& column : group_columns().subspan(kGroupBys)) {
+    meanings.append(column.name, Json(column.meaning));
+  }
+  json.append("definitions", meanings);
+  return json;
+}
+
+class GroupJson : public Report {
+ public:
+  GroupJson(std::ostream& out, std::string_view field, const TableStyle& style)
+      : out_(out), field_(field), style_(style), groups_({style.by}) {}
+
+  void add(std::span<const Job> runs) override { groups_.add(runs); }
+
+  void finish() override {
+    Lines lines(out_, group_head(field_, style_.by), "groups");
+    for (const Group* group : sorted_groups(groups_[0], style_.sort)) {
+      Json json = Json::object();
+      for (size_t i = 0; i < style_.by.size(); ++i) {
+        json.append(group_name(style_.by[i]), known(group->key[i]));
+      }
+      json.append_members(figures_json({style_.by, group->key, group->sums}));
+      lines.add(json);
+    }
+    Json totals = figures_json({style_.by, {}, groups_.total()});
+    totals.append("jobs_left_out", groups_.left_out());
+    lines.close(totals);
+  }
+
+ private:
+  std::ostream& out_;
+  std::string field_;
+  const TableStyle style_;
+  Groupings groups_;
+};
+
+}  // namespace
+
+std::unique_ptr<Report> make_json(std::ostream& out, std::string_view field,
+                                  const TableStyle& style) {
+  if (style.subject == Subject::kGroups) return std::make_unique<GroupJson>(out, field, style);
+  if (style.subject == Subject::kGoodput) return std::make_unique<GoodputJson>(out, field);
+  return std::make_unique<RowJson>(out, field);
 }
 
 }  // namespace mfu

@@ -35,6 +35,47 @@ void write_bars(std::ostream& out, const Job& job, const Comment& line, const Pl
   }
 }
 
+class FindingsReport : public Report {
+ public:
+  FindingsReport(std::ostream& out, const TableStyle& style)
+      : out_(out), bars_(style.form == Form::kBars), bare_(style.bare) {
+    if (bars_ && !bare_) out << "JOBID|PLACE|SEVERITY|RULE|PLACES|EVIDENCE|REMEDY\n";
+  }
+
+  void add(std::span<const Job> runs) override {
+    for (const Job& run : runs) {
+      const FieldReading reading = read_field(run.comment);
+      const FindingsReading found = read_findings(run, reading);
+      ++jobs_;
+      if (!found.note) {
+        ++unknown_[short_reason(found.why_not)];
+      } else if (found.note->findings.empty()) {
+        ++without_;
+      } else {
+        ++with_;
+        (bars_ ? write_bars : write_block)(out_, run, *reading.line, *found.note);
+      }
+    }
+  }
+
+  void finish() override {
+    if (bars_ || bare_) return;
+    out_ << counted(jobs_, "job") << ": " << with_ << " with findings, " << without_
+         << " audited without any";
+    for (const auto& [why, count] : unknown_) out_ << ", " << count << ' ' << why;
+    out_ << '\n';
+  }
+
+ private:
+  std::ostream& out_;
+  bool bars_;
+  bool bare_;
+  uint64_t jobs_ = 0;
+  uint64_t with_ = 0;
+  uint64_t without_ = 0;
+  std::map<std::string, uint64_t> unknown_;
+};
+
 }  // namespace
 
 FindingsReading read_findings(const Job& run, const FieldReading& reading) {
@@ -54,28 +95,8 @@ FindingsReading read_findings(const Job& run, const FieldReading& reading) {
   }
 }
 
-void write_findings(std::ostream& out, std::span<const Job> jobs, const TableStyle& style) {
-  size_t with = 0;
-  size_t without = 0;
-  std::map<std::string, size_t> unknown;
-  if (style.bars && !style.bare) out << "JOBID|PLACE|SEVERITY|RULE|PLACES|EVIDENCE|REMEDY\n";
-  for (const Job& job : jobs) {
-    const FieldReading reading = read_field(job.comment);
-    const FindingsReading found = read_findings(job, reading);
-    if (!found.note) {
-      ++unknown[short_reason(found.why_not)];
-    } else if (found.note->findings.empty()) {
-      ++without;
-    } else {
-      ++with;
-      (style.bars ? write_bars : write_block)(out, job, *reading.line, *found.note);
-    }
-  }
-  if (style.bars || style.bare) return;
-  out << jobs.size() << (jobs.size() == 1 ? " job: " : " jobs: ") << with << " with findings, "
-      << without << " audited without any";
-  for (const auto& [why, count] : unknown) out << ", " << count << ' ' << why;
-  out << '\n';
+std::unique_ptr<Report> make_findings(std::ostream& out, const TableStyle& style) {
+  return std::make_unique<FindingsReport>(out, style);
 }
 
 }  // namespace mfu

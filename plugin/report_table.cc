@@ -1,138 +1,170 @@
-// mfu-report's tables.
+// mfu-report's tables and CSV.
 #include <algorithm>
-#include <charconv>
 #include <ostream>
+#include <utility>
 
 #include "plugin/job_report.hh"
 
 namespace mfu {
 namespace {
 
-// Calls visit with the columns of the subject.
-template <typename Visit>
-auto with_columns(Subject subject, Visit visit) {
-  return subject == Subject::kGoodput ? visit(goodput_columns()) : visit(row_columns());
-}
-
-bool same_title(std::string_view left, std::string_view right) {
-  const auto upper = [](char byte) {
-    return byte >= 'a' && byte <= 'z' ? static_cast<char>(byte - 'a' + 'A') : byte;
-  };
-  return std::equal(left.begin(), left.end(), right.begin(), right.end(),
-                    [&](char a, char b) { return upper(a) == upper(b); });
-}
-
-std::string cut(std::string text, size_t widest) {
-  if (widest == 0 || text.size() <= widest) return text;
-  text.resize(widest - 1);
-  return text + '+';
-}
-
-// Cells of a million rows as one text a row: a byte of the cell's size before each cell.
-class PackedRow {
+// Cells of a million rows: a byte of the cell's size before each cell, row by row, in large blocks.
+class PackedRows {
  public:
-  void add(std::string_view cell) {
-    bytes_ += static_cast<char>(std::min<size_t>(cell.size(), 255));
-    bytes_.append(cell, 0, 255);
+  static constexpr size_t kMostCell = 255;
+
+  // Cut off with a '+' beyond `widest`; 0: beyond kMostCell. Returns the cell's width.
+  size_t add_cell(std::string_view cell, size_t widest) {
+    const size_t most = widest == 0 ? kMostCell : std::min(widest, kMostCell);
+    const size_t size = std::min(cell.size(), most);
+    row_ += static_cast<char>(size);
+    row_.append(cell, 0, size);
+    if (cell.size() > most) row_.back() = '+';
+    return size;
+  }
+  void end_row() {
+    if (blocks_.empty() || blocks_.back().size() + row_.size() > kBlock) {
+      blocks_.emplace_back().reserve(std::max(kBlock, row_.size()));
+    }
+    blocks_.back() += row_;
+    row_.clear();
   }
 
-  template <typename Visit>
-  void each_cell(Visit visit) const {
-    size_t column = 0;
-    for (size_t at = 0; at < bytes_.size(); ++column) {
-      const auto size = static_cast<unsigned char>(bytes_[at]);
-      visit(column, std::string_view(bytes_).substr(at + 1, size));
-      at += 1 + size;
+  // visit(column, cell), then end().
+  template <typename Visit, typename End>
+  void each_row(size_t columns, Visit visit, End end) const {
+    for (const std::string& block : blocks_) {
+      for (size_t at = 0; at < block.size(); end()) {
+        for (size_t column = 0; column < columns; ++column) {
+          const auto size = static_cast<unsigned char>(block[at]);
+          visit(column, std::string_view(block).substr(at + 1, size));
+          at += 1 + size;
+        }
+      }
     }
   }
 
  private:
-  std::string bytes_;
+  static constexpr size_t kBlock = 1 << 20;
+  std::vector<std::string> blocks_;
+  std::string row_;
 };
+
+// RFC 4180. A text of others that a spreadsheet would take for a formula has a ' before it.
+void append_csv(std::string_view cell, bool foreign, std::string* row) {
+  if (cell == "-") return;
+  const bool formula =
+      foreign && (cell[0] == '=' || cell[0] == '+' || cell[0] == '-' || cell[0] == '@');
+  const bool quoted = cell.find_first_of("\",\r\n") != cell.npos;
+  if (quoted) *row += '"';
+  if (formula) *row += '\'';
+  for (const char byte : cell) row->append(byte == '"' ? 2 : 1, byte);
+  if (quoted) *row += '"';
+}
 
 // The chosen columns of a table, and its rows: all of them are kept where columns are aligned.
 template <typename Row>
 class Table {
  public:
-  Table(std::ostream& out, const TableStyle& style, std::span<const Column<Row>> columns,
-        size_t rows)
-      : out_(out), style_(style) {
-    for (size_t place = 0; place < columns.size() && style.columns.empty(); ++place) {
-      if (columns[place].shown != Shown::kAsked) chosen_.push_back({columns[place]});
-    }
-    for (const ChosenColumn& column : style.columns) {
-      chosen_.push_back({columns[column.place]});
+  Table(std::ostream& out, const TableStyle& style, std::span<const Column<Row>> columns)
+      : out_(out), form_(style.form), bare_(style.bare) {
+    const bool usual = style.columns.empty();
+    for (const ChosenColumn& column :
+         usual ? usual_columns(style.subject, style.by, form_ == Form::kCsv) : style.columns) {
+      chosen_.push_back(columns[column.place]);
       chosen_.back().widest = column.widest;
-      chosen_.back().shown = Shown::kAlways;
+      if (!usual || chosen_.back().shown == Shown::kAsked) chosen_.back().shown = Shown::kAlways;
     }
     widths_.resize(chosen_.size());
     filled_.resize(chosen_.size());
-    if (!style.bars) rows_.reserve(rows + 1);
-    if (!style.bare) write([](const Column<Row>& column) { return std::string(column.title); });
+    if (!bare_) write_titles();
     filled_.assign(chosen_.size(), false);
   }
 
   void add(const Row& row) {
-    write([&](const Column<Row>& column) { return column.cell(row); });
+    if (form_ == Form::kCsv) {
+      write_line([&](const Column<Row>& column) {
+        if (column.value == nullptr) return append_csv(column.cell(row), !column.right, &line_);
+        const double value = column.value(row);
+        if (value >= 0) line_ += number_text(value);
+      });
+    } else {
+      write([&](const Column<Row>& column) { return column.cell(row); });
+    }
   }
 
   void finish() {
     // Without a header somebody counts the columns.
-    for (size_t i = 0; i < chosen_.size() && !style_.bare; ++i) {
+    for (size_t i = 0; i < chosen_.size() && !bare_; ++i) {
       if (chosen_[i].shown == Shown::kFilled && !filled_[i]) chosen_[i].shown = Shown::kAsked;
     }
-    for (const PackedRow& row : rows_) write_aligned(row);
+    bool first = true;
+    line_.clear();
+    rows_.each_row(
+        chosen_.size(),
+        [&](size_t i, std::string_view cell) {
+          if (chosen_[i].shown == Shown::kAsked) return;
+          if (!std::exchange(first, false)) line_ += "  ";
+          const size_t blanks = widths_[i] - cell.size();
+          if (chosen_[i].right) line_.append(blanks, ' ');
+          line_ += cell;
+          if (!chosen_[i].right) line_.append(blanks, ' ');
+        },
+        [&] {
+          line_.erase(line_.find_last_not_of(' ') + 1);
+          line_ += '\n';
+          out_ << line_;
+          line_.clear();
+          first = true;
+        });
   }
 
  private:
-  template <typename CellOf>
-  void write(CellOf cell_of) {
-    if (style_.bars) {
-      std::string text;
-      for (size_t i = 0; i < chosen_.size(); ++i) {
-        if (i > 0) text += '|';
-        text += cell_of(chosen_[i]);
-      }
-      out_ << text << '\n';
-      return;
-    }
-    PackedRow& row = rows_.emplace_back();
-    for (size_t i = 0; i < chosen_.size(); ++i) {
-      const std::string cell = cut(cell_of(chosen_[i]), std::min<size_t>(chosen_[i].widest, 255));
-      widths_[i] = std::max(widths_[i], std::min<size_t>(cell.size(), 255));
-      filled_[i] = filled_[i] || (!cell.empty() && cell != "-");
-      row.add(cell);
-    }
+  void write_titles() {
+    if (form_ != Form::kCsv)
+      return write([](const auto& column) { return std::string(column.title); });
+    write_line([&](const Column<Row>& column) {
+      append_csv(column.name == nullptr ? column.title : column.name, false, &line_);
+    });
   }
 
-  void write_aligned(const PackedRow& row) {
-    std::string text;
-    bool first = true;
-    row.each_cell([&](size_t i, std::string_view cell) {
-      if (chosen_[i].shown == Shown::kAsked) return;
-      if (!first) text += "  ";
-      first = false;
-      const size_t blanks = widths_[i] - cell.size();
-      if (chosen_[i].right) text.append(blanks, ' ');
-      text += cell;
-      if (!chosen_[i].right) text.append(blanks, ' ');
-    });
-    text.erase(text.find_last_not_of(' ') + 1);
-    out_ << text << '\n';
+  // A line with what append gives of each column.
+  template <typename Append>
+  void write_line(Append append) {
+    line_.clear();
+    for (const Column<Row>& column : chosen_) {
+      if (&column != chosen_.data()) line_ += form_ == Form::kCsv ? ',' : '|';
+      append(column);
+    }
+    line_ += form_ == Form::kCsv ? "\r\n" : "\n";
+    out_ << line_;
+  }
+
+  template <typename CellOf>
+  void write(CellOf cell_of) {
+    if (form_ == Form::kBars) {
+      return write_line([&](const Column<Row>& column) { line_ += cell_of(column); });
+    }
+    for (size_t i = 0; i < chosen_.size(); ++i) {
+      const std::string cell = cell_of(chosen_[i]);
+      widths_[i] = std::max(widths_[i], rows_.add_cell(cell, chosen_[i].widest));
+      filled_[i] = filled_[i] || (!cell.empty() && cell != "-");
+    }
+    rows_.end_row();
   }
 
   std::ostream& out_;
-  const TableStyle& style_;
+  const Form form_;
+  const bool bare_;
   std::vector<Column<Row>> chosen_;
   std::vector<size_t> widths_;
   std::vector<bool> filled_;
-  std::vector<PackedRow> rows_;
+  PackedRows rows_;
+  std::string line_;
 };
 
-std::string fixed_text(double number) {
-  char text[64];
-  const auto end = std::to_chars(text, text + sizeof(text), number, std::chars_format::fixed, 1);
-  return {text, end.ptr};
+bool has_totals(const TableStyle& style) {
+  return style.form == Form::kAligned && !style.bare;
 }
 
 std::string hours_text(uint128 seconds) {
@@ -174,89 +206,110 @@ void write_goodput_totals(std::ostream& out, const GoodputTotals& totals) {
   out << '\n';
 }
 
-void write_rows(std::ostream& out, std::span<const Job> jobs, const TableStyle& style) {
-  static const Comment kNoLine;
-  Table<JobRow> table(out, style, row_columns(), jobs.size());
-  Totals totals;
-  for (const Job& job : jobs) {
-    const FieldReading reading = read_field(job.comment);
-    const Comment& line = reading.line ? *reading.line : kNoLine;
-    const JobRow row = {job, reading, line, figures(line), line.total()};
-    totals.add(job, reading.line, row.shown);
-    table.add(row);
-  }
-  table.finish();
-  if (!style.bars && !style.bare) write_totals(out, totals);
-}
+class RowTable : public Report {
+ public:
+  RowTable(std::ostream& out, const TableStyle& style)
+      : out_(out), totals_wanted_(has_totals(style)), table_(out, style, row_columns()) {}
 
-void write_goodput(std::ostream& out, std::span<const Job> jobs, const TableStyle& style) {
-  Table<JobGoodput> table(out, style, goodput_columns(), jobs.size());
-  GoodputTotals totals;
-  while (!jobs.empty()) {
-    const size_t runs = runs_at_front(jobs);
-    const JobGoodput job = goodput_of_runs(jobs.first(runs));
-    jobs = jobs.subspan(runs);
-    totals.add(job);
-    table.add(job);
+  void add(std::span<const Job> runs) override {
+    static const Comment kNoLine;
+    for (const Job& run : runs) {
+      const FieldReading reading = read_field(run.comment);
+      const Comment& line = reading.line ? *reading.line : kNoLine;
+      const JobRow row = {run, reading, line, figures(line), line.total()};
+      totals_.add(run, reading.line, row.shown);
+      table_.add(row);
+    }
   }
-  table.finish();
-  if (!style.bars && !style.bare) write_goodput_totals(out, totals);
-}
+
+  void finish() override {
+    table_.finish();
+    if (totals_wanted_) write_totals(out_, totals_);
+  }
+
+ private:
+  std::ostream& out_;
+  bool totals_wanted_;
+  Table<JobRow> table_;
+  Totals totals_;
+};
+
+class GoodputTable : public Report {
+ public:
+  GoodputTable(std::ostream& out, const TableStyle& style)
+      : out_(out), totals_wanted_(has_totals(style)), table_(out, style, goodput_columns()) {}
+
+  void add(std::span<const Job> runs) override {
+    const JobGoodput job = goodput_of_runs(runs);
+    totals_.add(job);
+    table_.add(job);
+  }
+
+  void finish() override {
+    table_.finish();
+    if (totals_wanted_) write_goodput_totals(out_, totals_);
+  }
+
+ private:
+  std::ostream& out_;
+  bool totals_wanted_;
+  Table<JobGoodput> table_;
+  GoodputTotals totals_;
+};
+
+class GroupTable : public Report {
+ public:
+  GroupTable(std::ostream& out, const TableStyle& style)
+      : out_(out), style_(style), groups_({style.by}) {}
+
+  void add(std::span<const Job> runs) override { groups_.add(runs); }
+
+  void finish() override {
+    Table<GroupRow> table(out_, style_, group_columns());
+    const auto groups = sorted_groups(groups_[0], style_.sort);
+    for (const Group* group : groups) table.add({style_.by, group->key, group->sums});
+    table.finish();
+    if (!has_totals(style_)) return;
+    out_ << '\n' << totals_text(groups_, groups.size()) << '\n';
+  }
+
+ private:
+  std::ostream& out_;
+  const TableStyle style_;
+  Groupings groups_;
+};
 
 }  // namespace
 
-tl::expected<std::vector<ChosenColumn>, std::string> parse_columns(std::string_view text,
-                                                                   Subject subject) {
-  return with_columns(subject, [&](auto columns) {
-    using Result = tl::expected<std::vector<ChosenColumn>, std::string>;
-    std::vector<ChosenColumn> chosen;
-    for (size_t at = 0; at <= text.size();) {
-      const size_t end = std::min(text.find(',', at), text.size());
-      const std::string_view item = text.substr(at, end - at);
-      at = end + 1;
-      const size_t percent = std::min(item.find('%'), item.size());
-      const std::string_view title = item.substr(0, percent);
-      size_t place = 0;
-      while (place < columns.size() && !same_title(columns[place].title, title)) ++place;
-      if (place == columns.size()) {
-        std::string what = "there is no column '" + std::string(title) + "'; those that there are:";
-        for (const auto& column : columns) what.append(" ").append(column.title);
-        return Result(tl::make_unexpected(what));
-      }
-      ChosenColumn column{place, columns[place].widest};
-      if (percent < item.size()) {
-        const char* const last = item.data() + item.size();
-        const auto [rest, error] = std::from_chars(item.data() + percent + 1, last, column.widest);
-        if (error != std::errc() || rest != last || column.widest == 0) {
-          return Result(tl::make_unexpected("'" + std::string(item) +
-                                            "': the width must be a number above 0: name%30"));
-        }
-      }
-      chosen.push_back(column);
-    }
-    return Result(std::move(chosen));
-  });
+std::string totals_text(const Groupings& groupings, size_t groups) {
+  const GroupSums& total = groupings.total();
+  const auto hours = [](uint128 ns) { return hours_text(ns / 1'000'000'000); };
+  std::string text = counted(groups, "group") + "; " + counted(total.jobs, "job") + ", ";
+  if (groupings.left_out() > 0)
+    text += std::to_string(groupings.left_out()) + " more without GPUs or time, ";
+  text += hours(total.allocated_ns) + " GPU-hours";
+  if (total.mfu() >= 0) {
+    text += "; MFU " + percent_text(total.mfu()) + (total.mfu() > 1 ? "!" : "") + "(" +
+            total.bases_text() + ") of " + coverage_text(total.of_allocated(total.mfu_ns)) +
+            " of them";
+  }
+  if (total.allocated_ns > 0) {
+    text += "; wasted " + hours(total.wasted_ns) + " GPU-hours, not known of " +
+            hours(total.unknown_ns);
+  }
+  return text;
 }
 
-void write_columns(std::ostream& out, Subject subject) {
-  with_columns(subject, [&](auto columns) {
-    for (const auto& column : columns) {
-      std::string line(column.title);
-      line.resize(std::max<size_t>(line.size(), 12), ' ');
-      line.append(column.meaning);
-      line.erase(line.find_last_not_of(' ') + 1);
-      out << line << '\n';
-    }
-  });
-}
-
-void write_table(std::ostream& out, std::span<const Job> jobs, const TableStyle& style) {
-  if (style.subject == Subject::kPlacement) {
-    write_findings(out, jobs, style);
-  } else if (style.subject == Subject::kRows) {
-    write_rows(out, jobs, style);
-  } else {
-    write_goodput(out, jobs, style);
+std::unique_ptr<Report> make_table(std::ostream& out, const TableStyle& style) {
+  switch (style.subject) {
+    case Subject::kPlacement:
+      return make_findings(out, style);
+    case Subject::kGoodput:
+      return std::make_unique<GoodputTable>(out, style);
+    case Subject::kGroups:
+      return std::make_unique<GroupTable>(out, style);
+    default:
+      return std::make_unique<RowTable>(out, style);
   }
 }
 

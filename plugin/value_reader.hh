@@ -3,7 +3,9 @@
 #define MFU_PLUGIN_VALUE_READER_HH_
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -43,15 +45,11 @@ class ValueReader {
   // A number without leading zeros, at most `most`, which is at most kMostFlop.
   uint128 number(unsigned base, uint128 most) {
     const size_t start = at_;
-    uint128 result = 0;
-    for (; ok_ && at_ < text_.size(); ++at_) {
-      const char byte = text_[at_];
-      unsigned digit = base;
-      if (byte >= '0' && byte <= '9') digit = static_cast<unsigned>(byte - '0');
-      if (byte >= 'a' && byte <= 'z') digit = static_cast<unsigned>(byte - 'a') + 10;
-      if (digit >= base) break;
-      result = result * base + digit;  // no more than 36 * kMostFlop: far from 128 bits
-      if (result > most) refuse();
+    uint64_t scale = 1;
+    uint128 result = chunk(base, &scale);
+    if (at_ == start + kChunk || result > most) {
+      at_ = start;
+      result = long_number(base, most);
     }
     if (at_ == start || (text_[start] == '0' && at_ > start + 1)) refuse();
     return ok_ ? result : 0;
@@ -83,6 +81,53 @@ class ValueReader {
   }
 
  private:
+  static constexpr size_t kChunk = 12;  // digits that 64 bits hold, whatever the base
+
+  // Of a digit its value; 36 for all other bytes. A table: a line has hundreds of digits.
+  static unsigned digit(char byte) { return kDigits[static_cast<unsigned char>(byte)]; }
+  static constexpr auto kDigits = [] {
+    std::array<uint8_t, 256> values{};
+    values.fill(36);
+    for (uint8_t i = 0; i < 36; ++i)
+      values[static_cast<size_t>(i < 10 ? '0' + i : 'a' + i - 10)] = i;
+    return values;
+  }();
+
+  // The next digits, at most kChunk of them; *scale: the base to the power of their number.
+  uint64_t chunk(unsigned base, uint64_t* scale) {
+    const size_t end = ok_ ? std::min(at_ + kChunk, text_.size()) : at_;
+    uint64_t result = 0;
+    for (; at_ < end; ++at_) {
+      const unsigned next = digit(text_[at_]);
+      if (next >= base) break;
+      result = result * base + next;
+      *scale *= base;
+    }
+    return result;
+  }
+
+  // Any number of digits.
+  [[gnu::noinline]] uint128 long_number(unsigned base, uint128 most) {
+    const size_t start = at_;
+    uint64_t scale = 1;
+    uint128 result = chunk(base, &scale);
+    const size_t behind = at_;
+    scale = 1;
+    const uint64_t low = chunk(base, &scale);
+    result = result * scale + low;  // below 36^24
+    if (at_ < behind + kChunk && result <= most) return result;
+    // Too large, most likely: one by one, up to the digit with which it is.
+    at_ = start;
+    result = 0;
+    for (; ok_ && at_ < text_.size(); ++at_) {
+      const unsigned next = digit(text_[at_]);
+      if (next >= base) break;
+      result = result * base + next;  // no more than 36 * kMostFlop: far from 128 bits
+      if (result > most) refuse();
+    }
+    return result;
+  }
+
   void digits() {
     const size_t start = at_;
     while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') ++at_;

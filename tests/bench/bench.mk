@@ -3,7 +3,7 @@
 
 BENCH_DIR := $(B)/tests/bench
 BENCH_OBJ := $(B)/obj/tests/bench
-BENCHES := $(addprefix $(BENCH_DIR)/,profiler_bench plugin_bench analyze_bench steps_bench gemm_bench fabric_bench collector_bench)
+BENCHES := $(addprefix $(BENCH_DIR)/,profiler_bench plugin_bench analyze_bench steps_bench gemm_bench fabric_bench report_bench collector_bench)
 
 $(BENCH_OBJ)/%.o: override CPPFLAGS += $(CUDA_CPPFLAGS) -DREAL_CUPTI_PATH='"$(REAL_CUPTI)"' -DBUILD_FOLDER='"$(B)"'
 
@@ -18,6 +18,10 @@ $(BENCH_DIR)/profiler_bench: $(addprefix $(BENCH_OBJ)/,profiler_bench.o activity
 	$(call say,LD,$@)$(CXX) $(LDFLAGS) -o $@ $^ -lbenchmark -l:libdl.so.2 -l:libpthread.so.0
 
 $(BENCH_DIR)/plugin_bench: $(BENCH_OBJ)/plugin_bench.o $(PLUGIN_A) $(PROFILER_A)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CXX) $(LDFLAGS) -o $@ $^ -lbenchmark -lpthread
+
+$(BENCH_DIR)/report_bench: $(BENCH_OBJ)/report_bench.o $(JOB_REPORT_OBJ) $(PLUGIN_A) $(PROFILER_A)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CXX) $(LDFLAGS) -o $@ $^ -lbenchmark -lpthread
 

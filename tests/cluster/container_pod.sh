@@ -42,5 +42,6 @@ mount -o remount,bind,ro /
 ip link set lo up
 until ip link set eth0 up 2>/dev/null; do sleep 0.02; done
 ip address add "$address/24" dev eth0
+cd / # a checkout in /tmp is not here
 slurmd -D -Z -N "$node" --conf-server "$controller" --conf 'CPUs=8 RealMemory=4000 Gres=gpu:2 Feature=pod' &
 wait "$!" # and for orphans, as a container's init does

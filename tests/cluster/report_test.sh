@@ -122,6 +122,7 @@ is "$("$report" --placement --json -j "$two" | jq -c '.jobs[0].findings')" "$(qu
 for wrong in --goodput --format=jobid --helpformat; do
     like "$(code "$report" --placement "$wrong")" '^2 mfu-report: --placement goes with neither' "--placement with $wrong"
 done
+like "$(code "$report" --placement --by user)" '^2 mfu-report: --placement goes with neither' '--placement with --by'
 
 # columns that are chosen
 is "$("$report" -j "$two" -P -o jobid,Mfu,name%2,gpu,peak | paste -sd' ')" \
@@ -132,17 +133,25 @@ like "$("$report" --goodput -e)" $'(^|\n)RESTART ' '--helpformat of --goodput'
 like "$(code "$report" -o mfu,foo)" "^2 mfu-report: --format: there is no column 'foo'; those that there are: JOBID NAME " \
     'an unknown column'
 like "$(code "$report" -o mfu --json)" '^2 mfu-report: --format is for tables' '--format with --json'
+like "$(code "$report" --by host)" "^2 mfu-report: --by: 'host' is none of user account " 'an unknown group'
+like "$(code "$report" --by user --sort day)" '^2 mfu-report: the column day needs day in --by' 'a column of another group'
+like "$(code "$report" --sort mfu)" '^2 mfu-report: --sort is for --by' '--sort without --by'
+like "$(code "$report" --csv --json)" '^2 mfu-report: --csv goes with neither' '--csv with --json'
+like "$(code "$report" --html "$MFU_CLUSTER_DIR/x" --goodput)" '^2 mfu-report: --html and --prometheus take the place' '--html with --goodput'
+like "$(code "$report" --prometheus "$MFU_CLUSTER_DIR/x" --by day)" '^2 mfu-report: --prometheus keeps no past' '--prometheus by day'
 
 # --- goodput of a job of two runs
-job=$(submit --gres=gpu:1 --requeue --job-name=again --wrap "$hold")
+markup='</td><script>document.title=1</script>'
+job=$(submit --gres=gpu:1 --requeue --job-name="$markup" --wrap "$hold")
 started "$job"
 scontrol update "jobid=$job" admincomment="$run0"
 is "$(column POWER "$job") $(column GOODPUT "$job")" '600W 50.0%' "the line of a job that still runs is the controller's"
+sleep 1.1 # of whole seconds, which Slurm counts, there is one
 scontrol requeue "$job"
 wait_until 150 job_state_is "$job" RUNNING || diagnose "the requeued job did not run: $(squeue -j "$job")"
 started "$job"
 scontrol update "jobid=$job" admincomment="$run1"
-sleep 1.1 # of whole seconds, which Slurm counts, there is one
+sleep 1.1 # as above
 finish "$job"
 sacct_field "$job" State 20 COMPLETED >/dev/null
 seconds=$(($(sacct -D -X -n -P -j "$job" -o ElapsedRaw | paste -sd+)))
@@ -158,8 +167,46 @@ is "$(part '.jobs[0].goodput.largest_loss')" outside 'goodput: the largest loss'
 like "$(part '.jobs[0].queued_seconds')" '^[1-9][0-9]*$' 'goodput: the queue between the runs'
 like "$("$report" --goodput -j "$job" -P -n -o jobid,runs,io,losses)" \
     "^$job\|2\|0.12\+0.03GB/s\|outside,checkpoint,tail,start-up,restart$" 'goodput: the table'
-is "$("$report" --goodput -s CD -n -P -o name | sort | paste -sd' ')" 'again arr arr ein-Name?mit-vielen-Zeichen train' \
+is "$("$report" --goodput -s CD -n -P -o name | LC_ALL=C sort | paste -sd' ')" "$markup arr arr ein-Name?mit-vielen-Zeichen train" \
     'goodput: states are those of the last run'
+
+# --- groups
+is "$("$report" --by user --sort user -P -n -o user,jobs,runs,mfu,basis | paste -sd' ')" \
+    'alice|1|1|-|- root|5|6|51.9%|model' '--by user: jobs and runs, and the MFU of those that have one'
+is "$("$report" --by cluster,partition -P -n -o cluster,partition | paste -sd' ')" \
+    "$(scontrol show config | awk '/^ClusterName/ { print $3 }')|gpu" '--by cluster,partition'
+is "$("$report" --by day --json | jq -r '[.format, .groups[].day] | join(" ")')" "mfu-report-groups/1 $(date +%Y-%m-%d)" '--by day as JSON'
+is "$("$report" --by day --json | jq -r '.totals.gpu_hours * 3600 | round')" \
+    "$("$report" -D --json | jq -r '.totals.gpu_seconds')" '--by: GPU time is that of all runs'
+is "$("$report" --by gpu --csv -o gpu,jobs,mfu | tr -d '\r' | paste -sd' ')" 'gpu,jobs,mfu H100-SXM,3,0.519 ,3,' '--by gpu --csv'
+is "$("$report" --csv -n -j "$alices" -o user,name)" $'alice,ein-Name?mit-vielen-Zeichen\r' '--csv of jobs'
+like "$("$report" --by user --helpformat)" $'(^|\n)WASTED +GPU-hours known to be idle' '--helpformat of --by'
+
+# --- files
+page=$MFU_CLUSTER_DIR/page.html
+metrics=$MFU_CLUSTER_DIR/mfu.prom
+is "$("$report" --html "$page" --prometheus "$metrics" 2>&1)" '' '--html and --prometheus: nothing is printed'
+is "$(stat -c %a "$page" "$metrics" | paste -sd' ')" '644 644' 'the files can be read by others'
+like "$(code "$report" --html "$MFU_CLUSTER_DIR/none/page.html")" '^1 mfu-report: .*/none/: No such file or directory' 'a file that cannot be written'
+like "$(<"$metrics")" $'\nmfu_report_mfu_ratio\\{user="root",account="[a-z]*",partition="gpu",basis="model"\\} 0.519\n' '--prometheus: MFU'
+if command -v promtool >/dev/null; then
+    ok '--prometheus: promtool takes it' promtool check metrics <"$metrics"
+else
+    skip '--prometheus: promtool takes it' 'no promtool here: install the package prometheus'
+fi
+browser=$(command -v chromium || command -v google-chrome)
+if [[ -n $browser ]]; then
+    # What a browser makes of it: a job's name stays a text, and nothing runs.
+    dom=$(timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$MFU_CLUSTER_DIR/browser" \
+        --dump-dom "file://$page" 2>/dev/null)
+    like "$dom" '<title>mfu-report</title>' 'the page: no script of a job'"'s name ran"
+    like "$dom" '<td class="left">&lt;/td&gt;&lt;script&gt;document.title=1&lt;/script&gt;' "the page: a job's name is a text"
+    is "$(grep -c '<script' <<<"$dom")" 0 'the page: no script'
+    like "$dom" '<b>51.9%</b><span>MFU \(model\)</span><span>of [0-9.]+% of the GPU-hours' 'the page: MFU, its basis and its share'
+    like "$dom" '<h2>By account</h2>' 'the page: groups'
+else
+    skip 'the page in a browser' 'no chromium here'
+fi
 
 "$mfu_cluster" kill "$MFU_CLUSTER_DIR" slurmdbd
 error=$("$report" 2>&1 >/dev/null)

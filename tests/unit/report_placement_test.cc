@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "plugin/job_report.hh"
+#include "tests/unit/report_samples.hh"
 
 namespace mfu {
 namespace {
@@ -34,30 +34,23 @@ std::string note_text(uint32_t run = 0) {
 const Place kOk = {Verdict::kOk, 0, ""};
 const Place kBad = {Verdict::kBad, 1, "nic-down,cpu-gpu-remote"};
 
-Job job_of(const std::string& id, std::string comment) {
-  Job job;
-  job.id = id;
-  job.name = "train";
-  job.user = "alice";
-  job.comment = std::move(comment);
-  return job;
+Job placed(const std::string& id, std::string comment) {
+  return job_of(id, 8, 3600, std::move(comment));
 }
 
 // A job with findings, one without any, and three of which nothing is known.
 std::vector<Job> jobs() {
-  return {job_of("12_3", "note " + line_of(kBad) + " " + note_text() + " more"),
-          job_of("13", line_of(kOk)),
-          job_of("14", line_of({})),
-          job_of("15", ""),
-          job_of("16", line_of(kBad) + " mfu-place/1 high nic-down {n3"),
-          job_of("17", line_of(kBad))};
+  return {placed("12_3", "note " + line_of(kBad) + " " + note_text() + " more"),
+          placed("13", line_of(kOk)),
+          placed("14", line_of({})),
+          placed("15", ""),
+          placed("16", line_of(kBad) + " mfu-place/1 high nic-down {n3"),
+          placed("17", line_of(kBad))};
 }
 
 std::string told(const std::vector<Job>& of, TableStyle style = {}) {
   style.subject = Subject::kPlacement;
-  std::ostringstream out;
-  write_table(out, of, style);
-  return out.str();
+  return table_of(of, style);
 }
 
 TEST(PlacementReport, ABlockForEachJobWithFindings) {
@@ -75,21 +68,21 @@ TEST(PlacementReport, ABlockForEachJobWithFindings) {
 }
 
 TEST(PlacementReport, Styles) {
-  EXPECT_EQ(told({jobs()[0]}, {.bars = true}),
+  EXPECT_EQ(told({jobs()[0]}, {.form = Form::kBars}),
             "JOBID|PLACE|SEVERITY|RULE|PLACES|EVIDENCE|REMEDY\n"
             "12_3|bad:1(nic-down,cpu-gpu-remote)|high|nic-down|n3 mlx5_2|port 1 is \"DOWN\"|ibstat "
             "mlx5_2\n"
             "12_3|bad:1(nic-down,cpu-gpu-remote)|warning|cpu-gpu-remote|n1 rank 0, n2 rank "
             "1|far|srun --cpu-bind=x?y\n");
   EXPECT_EQ(told({jobs()[1]}, {.bare = true}), "");
-  EXPECT_EQ(told({jobs()[1]}, {.bars = true, .bare = true}), "");
+  EXPECT_EQ(told({jobs()[1]}, {.form = Form::kBars, .bare = true}), "");
 }
 
 // The audit's own reason why it does not know is a finding too.
 TEST(PlacementReport, WhyNothingIsKnown) {
   PlaceNote note;
   note.add({"gpus-unknown", Severity::kInformation, "n1", "not in the topology", "mfu-topo show"});
-  const Job job = job_of("9", line_of({}) + " " + format_place_note(note));
+  const Job job = placed("9", line_of({}) + " " + format_place_note(note));
   EXPECT_TRUE(
       told({job}).starts_with("9: not known whether all is well (train, alice)\n"
                               "  information gpus-unknown: n1: not in the topology\n"));
@@ -104,9 +97,7 @@ TEST(PlacementReport, ForeignTextCannotBreakIt) {
 
 TEST(PlacementReport, Json) {
   for (const Subject subject : {Subject::kRows, Subject::kPlacement}) {
-    std::ostringstream out;
-    write_json(out, jobs(), "admin_comment", subject);
-    const nlohmann::json json = nlohmann::json::parse(out.str());
+    const nlohmann::json json = json_of(jobs(), {.subject = subject});
     EXPECT_EQ(json["format"], "mfu-report/1");
     const auto& rows = json["jobs"];
     EXPECT_EQ(rows[0]["findings"][0].dump(),
@@ -132,9 +123,9 @@ TEST(PlacementReport, Json) {
 
 // Slurm hands the field on to the next run of a requeued job.
 TEST(PlacementReport, AnEarlierRunsFindingsAreNotThisRuns) {
-  EXPECT_NE(told({job_of("9", line_of(kOk, 1) + " " + note_text())}).find("0 with findings, 1 aud"),
+  EXPECT_NE(told({placed("9", line_of(kOk, 1) + " " + note_text())}).find("0 with findings, 1 aud"),
             std::string::npos);
-  EXPECT_NE(told({job_of("9", line_of(kBad, 1) + " " + note_text(1))}).find("1 with findings"),
+  EXPECT_NE(told({placed("9", line_of(kBad, 1) + " " + note_text(1))}).find("1 with findings"),
             std::string::npos);
 }
 

@@ -1,12 +1,11 @@
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 #include <sstream>
 #include <vector>
 
-#include "plugin/job_report.hh"
+#include "tests/unit/report_samples.hh"
 
 namespace mfu {
 namespace {
@@ -38,12 +37,6 @@ std::string line_of(uint32_t gpus, uint64_t seconds, unsigned permille) {
 }
 
 constexpr uint128 kMs = 1'000'000;
-
-std::string line_of_step(const Comment& step) {
-  Comment job;
-  merge_step(&job, step, 0);
-  return format_comment(job);
-}
 
 // A line with every figure: 4 MIG slices for 1000 s.
 std::string full_line() {
@@ -105,42 +98,6 @@ std::string line_of_run(uint32_t run, uint64_t seconds, const std::vector<uint64
   return line_of_step(step);
 }
 
-Job job_of(std::string id, uint64_t gpus, uint64_t seconds, std::string comment) {
-  Job job;
-  job.id = std::move(id);
-  job.name = "train";
-  job.user = "alice";
-  job.account = "ml";
-  job.partition = "gpu";
-  job.state = "COMPLETED";
-  job.start = 1700000000;
-  job.end = 1700000000 + static_cast<time_t>(seconds);
-  job.elapsed_seconds = seconds;
-  job.nodes = 1;
-  job.gpus = gpus;
-  job.comment = std::move(comment);
-  return job;
-}
-
-std::string table_of(const std::vector<Job>& jobs, TableStyle style = {}) {
-  std::ostringstream out;
-  write_table(out, jobs, style);
-  return out.str();
-}
-
-nlohmann::json json_of(const std::vector<Job>& jobs, Subject subject = Subject::kRows) {
-  std::ostringstream out;
-  write_json(out, jobs, "admin_comment", subject);
-  return nlohmann::json::parse(out.str());
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
 TEST(Table, ColumnsAreAlignedAndTotalsAreExact) {
   EXPECT_EQ(
       table_of({job_of("12_3", 8, 7200, "note " + line_of(8, 7200, 519) + " more"),
@@ -166,9 +123,9 @@ TEST(Table, Styles) {
   EXPECT_EQ(table_of(jobs, {.bare = true}),
             "1  train  alice  ml  gpu  COMPLETED  00:00:10  1  8  -  -  -  -  -  -  -  -  -  -  "
             "no line\n");
-  EXPECT_EQ(table_of(jobs, {.bars = true, .bare = true}),
+  EXPECT_EQ(table_of(jobs, {.form = Form::kBars, .bare = true}),
             "1|train|alice|ml|gpu|COMPLETED|00:00:10|1|8|-|-|-|-|-|-|-|-|-|-|no line\n");
-  EXPECT_EQ(lines_of(table_of(jobs, {.bars = true})).size(), 2U);
+  EXPECT_EQ(lines_of(table_of(jobs, {.form = Form::kBars})).size(), 2U);
 }
 
 TEST(Table, ForeignTextCannotBreakIt) {
@@ -180,7 +137,7 @@ TEST(Table, ForeignTextCannotBreakIt) {
   EXPECT_EQ(lines_of(text).size(), 4U);
   EXPECT_NE(text.find("  a?b??[2J?? a ve+  -     "), std::string::npos) << text;
   EXPECT_NE(text.find("broken line: byte 6: not a key=value token"), std::string::npos) << text;
-  const std::string bars = table_of({job}, {.bars = true, .bare = true});
+  const std::string bars = table_of({job}, {.form = Form::kBars, .bare = true});
   EXPECT_EQ(std::count(bars.begin(), bars.end(), '|'), 19);
 }
 
@@ -203,7 +160,7 @@ TEST(Table, SaysWhy) {
 
 std::string cells_of(const Job& job, std::string_view columns) {
   const auto chosen = parse_columns(columns, Subject::kRows);
-  return table_of({job}, {.bars = true, .bare = true, .columns = chosen.value()});
+  return table_of({job}, {.form = Form::kBars, .bare = true, .columns = chosen.value()});
 }
 
 TEST(Columns, EveryFigureOfTheLine) {
@@ -280,7 +237,7 @@ TEST(GoodputOverRuns, ByHand) {
       "2 jobs, 1 with goodput; 3 runs, 00:01:40 between them; 13.3 GPU-hours; lost: unknown "
       "50.3%, restart 2.5%, tail 2.5%, checkpoint 1.8%, start-up 1.7%, outside 0.7%, data "
       "0.3%, stalled 0.2%\n");
-  const auto json = json_of(jobs, Subject::kGoodput);
+  const auto json = json_of(jobs, {.subject = Subject::kGoodput});
   EXPECT_EQ(json["format"], "mfu-report-goodput/1");
   const auto& job = json["jobs"][0];
   EXPECT_EQ(job["job_id"], "7");
@@ -357,7 +314,7 @@ TEST(GoodputOverRuns, RunsOutsideOfTheTimeAskedForAreTold) {
   std::vector<Job> jobs = requeued_job();
   jobs.erase(jobs.begin());
   const TableStyle style = {.subject = Subject::kGoodput,
-                            .bars = true,
+                            .form = Form::kBars,
                             .bare = true,
                             .columns = *parse_columns("jobid,runs,goodput", Subject::kGoodput)};
   EXPECT_EQ(table_of(jobs, style), "7|1/2|85.0%\n");
@@ -366,19 +323,20 @@ TEST(GoodputOverRuns, RunsOutsideOfTheTimeAskedForAreTold) {
 TEST(GoodputOverRuns, JobsOfOneIdAndTwoUsersAreTwo) {
   std::vector<Job> jobs = requeued_job();
   jobs[1].user = "bob";
-  EXPECT_EQ(json_of(jobs, Subject::kGoodput)["jobs"].size(), 2u);
+  EXPECT_EQ(json_of(jobs, {.subject = Subject::kGoodput})["jobs"].size(), 2u);
 }
 
 TEST(GoodputOverRuns, ForeignTextAndNoGpusDoNoHarm) {
   Job job = job_of("1", 0, 10, "\x1b mfu/1 \xff");
   job.name = "a|b\n\x1b[2J";
   const std::string text =
-      table_of({job}, {.subject = Subject::kGoodput, .bars = true, .bare = true});
+      table_of({job}, {.subject = Subject::kGoodput, .form = Form::kBars, .bare = true});
   EXPECT_EQ(text,
             "1|a?b??[2J|1|-|00:00:00|-|-|-|-|-|-|-|-|-|-|-|"
             "broken line: byte 6: not a key=value token\n");
-  EXPECT_EQ(json_of({job}, Subject::kGoodput)["jobs"][0]["goodput"]["reason"], "no-time");
-  EXPECT_TRUE(json_of({}, Subject::kGoodput)["jobs"].empty());
+  EXPECT_EQ(json_of({job}, {.subject = Subject::kGoodput})["jobs"][0]["goodput"]["reason"],
+            "no-time");
+  EXPECT_TRUE(json_of({}, {.subject = Subject::kGoodput})["jobs"].empty());
 }
 
 TEST(Json, SensorsAndGoodputOfARow) {

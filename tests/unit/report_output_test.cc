@@ -1,0 +1,186 @@
+// mfu-report's CSV, JSON, page and metrics of groups: what stands in them, and that no text of
+// others can break out of its place.
+#include <gtest/gtest.h>
+
+#include "tests/unit/report_group_samples.hh"
+
+namespace mfu {
+namespace {
+
+using enum GroupBy;
+
+std::vector<Job> hostile_jobs() {
+  std::vector<Job> jobs = group_jobs();
+  jobs[0].user = jobs[0].account = jobs[0].partition = jobs[0].name = kHostile;
+  return jobs;
+}
+
+TableStyle csv(TableStyle style) {
+  style.form = Form::kCsv;
+  return style;
+}
+
+std::string page_of(const std::vector<Job>& jobs, const PageStyle& style = {}) {
+  return text_of(jobs, [&](std::ostream& out) { return make_page(out, style); });
+}
+
+std::string metrics_of(const std::vector<Job>& jobs, const MetricsStyle& style) {
+  return text_of(jobs, [&](std::ostream& out) { return make_metrics(out, style); });
+}
+
+size_t count_of(std::string_view text, std::string_view part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(Csv, GroupsHaveNumbersThatAreNotRounded) {
+  TableStyle style = csv(grouped({kUser}));
+  style.columns =
+      *parse_columns("user,jobs,gpu-hours,mfu,mfu-of,basis,wasted,hfu", Subject::kGroups);
+  EXPECT_EQ(table_of(group_jobs(), style),
+            "user,jobs,gpu_hours,mfu,mfu_coverage,basis,wasted_gpu_hours,hfu\r\n"
+            "alice,2,24,0.36363636363636365,0.9444444444444444,gemm,7.611111111111111,\r\n"
+            "bob,1,4,,0,,,\r\n");
+  // Without a choice all columns.
+  const std::string all = table_of(group_jobs(), csv(grouped({kUser})));
+  EXPECT_EQ(count_of(lines_of(all)[0], ","), group_columns().size() - kGroupBys);
+}
+
+TEST(Csv, TextsAreQuotedAndNoFormulas) {
+  TableStyle style = csv({});
+  style.columns = *parse_columns("jobid,name,mfu,user", Subject::kRows);
+  style.bare = true;
+  std::vector<Job> jobs = {hostile_jobs()[0], group_jobs()[2]};
+  jobs[1].name = "-x, \"y\"";
+  EXPECT_EQ(table_of(jobs, style),
+            "1,\"'=1?</td><script>alert(1)</script>\"\"'&?[2J?,\\\",50.0%,"
+            "\"'=1?</td><script>alert(1)</script>\"\"'&?[2J?,\\\"\r\n"
+            "3,\"'-x, \"\"y\"\"\",,bob\r\n");
+  jobs[1].user = "+1";
+  style.columns = *parse_columns("user", Subject::kRows);
+  EXPECT_EQ(lines_of(table_of(jobs, style))[1], "'+1\r");
+}
+
+TEST(GroupJson, FiguresDefinitionsAndTotals) {
+  const auto json = json_of(hostile_jobs(), grouped({kUser, kGpu}));
+  EXPECT_EQ(json["format"], "mfu-report-groups/1");
+  EXPECT_EQ(json["by"], nlohmann::json({"user", "gpu"}));
+  ASSERT_EQ(json["groups"].size(), 3u);
+  EXPECT_EQ(json["groups"][0]["user"], "alice");
+  EXPECT_EQ(json["groups"][0]["mfu"], 0.25);
+  EXPECT_EQ(json["groups"][0]["mfu_coverage"], 1);
+  EXPECT_EQ(json["groups"][0]["basis"], "gemm");
+  EXPECT_EQ(json["groups"][1]["user"], kHostile);
+  EXPECT_EQ(json["groups"][2]["gpu"], nullptr);
+  EXPECT_EQ(json["groups"][2]["mfu"], nullptr);
+  EXPECT_EQ(json["groups"][2]["wasted_gpu_hours"], nullptr);
+  EXPECT_EQ(json["groups"][2]["unknown_gpu_hours"], 4);
+  EXPECT_EQ(json["totals"]["gpu_hours"], 28);
+  EXPECT_EQ(json["totals"]["jobs_left_out"], 1);
+  for (const auto& [key, value] : json["groups"][0].items()) {
+    EXPECT_TRUE(key == "user" || key == "gpu" || json["definitions"].contains(key)) << key;
+  }
+  EXPECT_TRUE(json_of({}, grouped({kUser}))["groups"].empty());
+}
+
+TEST(Metrics, OfTheGroups) {
+  const std::string text = metrics_of(group_jobs(), {.by = {kUser, kAccount}, .now = 1700000000});
+  for (const char* line : {"# TYPE mfu_report_mfu_ratio gauge\n",
+                           "\nmfu_report_mfu_ratio{user=\"alice\",account=\"ml\",basis=\"gemm\"} "
+                           "0.36363636363636365\n",
+                           "\nmfu_report_mfu_gpu_seconds{user=\"alice\",account=\"ml\"} 81600\n",
+                           "\nmfu_report_gpu_seconds{user=\"bob\",account=\"ml\"} 14400\n",
+                           "\nmfu_report_wasted_gpu_seconds{user=\"alice\",account=\"ml\"} 27400\n",
+                           "\nmfu_report_unknown_gpu_seconds{user=\"bob\",account=\"ml\"} 14400\n",
+                           "\nmfu_report_model_flops{user=\"alice\",account=\"ml\"} 1.92e+19\n",
+                           "\nmfu_report_groups_summed_up 0\n",
+                           "\nmfu_report_last_run_timestamp_seconds 1700000000\n"}) {
+    EXPECT_NE(text.find(line), text.npos) << line << text;
+  }
+  // Unknown is no sample.
+  EXPECT_EQ(text.find("mfu_report_mfu_ratio{user=\"bob\""), text.npos);
+  EXPECT_EQ(text.find("mfu_report_wasted_gpu_seconds{user=\"bob\""), text.npos);
+}
+
+TEST(Metrics, AreBounded) {
+  std::vector<Job> jobs;
+  for (int i = 0; i < 10; ++i) {
+    jobs.push_back(job_of(std::to_string(i + 1), 1, static_cast<uint64_t>(100 + i), ""));
+    jobs.back().user = "user" + std::to_string(i);
+  }
+  const std::string text = metrics_of(jobs, {.by = {kUser, kAccount}, .most_groups = 3});
+  EXPECT_EQ(count_of(text, "\nmfu_report_gpu_seconds{"), 4u);
+  EXPECT_NE(text.find("mfu_report_gpu_seconds{user=\"user9\",account=\"ml\"} 109\n"), text.npos);
+  EXPECT_NE(text.find("mfu_report_gpu_seconds{user=\"_other\",account=\"_other\"} 721\n"),
+            text.npos);
+  EXPECT_NE(text.find("mfu_report_groups_summed_up 7\n"), text.npos);
+}
+
+TEST(Metrics, LabelsOfOthersAreEscaped) {
+  const std::string text = metrics_of(hostile_jobs(), {.by = {kUser}});
+  EXPECT_NE(text.find("{user=\"=1?</td><script>alert(1)</script>\\\"'&?[2J?,\\\\\"}"), text.npos)
+      << text;
+}
+
+TEST(Page, HasTheFiguresWithTheirShareAndBasis) {
+  const std::string page = page_of(group_jobs(), {.by = {kUser}});
+  for (const char* part :
+       {"<b>28.0</b><span>GPU-hours allocated</span>",
+        "<b>36.4%</b><span>MFU (gemm)</span><span>of 80.9% of the GPU-hours</span>",
+        "<b>7.6</b><span>GPU-hours wasted</span>", "<b>4.3</b><span>GPU-hours not known</span>",
+        "<td class=\"left\">alice</td><td class=\"bar\">",
+        "<td>2</td><td>24.0</td><td>36.4% <span class=\"soft\">94.4%</span></td>",
+        "3 jobs, 1 more without GPUs or time", "<h2>By user</h2>",
+        "<h2>Jobs that wasted most GPU-hours</h2>", "<dt>WASTED</dt>"}) {
+    EXPECT_NE(page.find(part), page.npos) << part;
+  }
+  EXPECT_EQ(page_of(group_jobs()).find("<h2>By gpu</h2>") == std::string::npos, false);
+}
+
+TEST(Page, NothingOfOthersIsMarkup) {
+  std::vector<Job> jobs = hostile_jobs();
+  jobs[0].state = jobs[0].id = kHostile;
+  const std::string page = page_of(jobs);
+  EXPECT_NE(page.find("&lt;/td&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;?[2J?,"),
+            page.npos);
+  EXPECT_EQ(page.find("<script"), page.npos);
+  EXPECT_EQ(page.find("http"), page.find("http-equiv"));  // and no address
+  for (const char byte : page) EXPECT_TRUE(byte == '\n' || (byte >= ' ' && byte <= '~'));
+}
+
+TEST(Page, TrendIsOfThePeriodThatFits) {
+  std::vector<Job> jobs(3, group_jobs()[0]);
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    jobs[i].id = std::to_string(i);
+    jobs[i].end += static_cast<time_t>(i) * 86'400;
+  }
+  EXPECT_NE(page_of(jobs).find("<h2>By day</h2>"), std::string::npos);
+  // The third day apart from the others: a line of two, and one mark.
+  jobs[2].end += 5 * 86'400;
+  std::string page = page_of(jobs);
+  EXPECT_EQ(count_of(page, "<circle class=\"mfu full\""), 3u);
+  EXPECT_EQ(count_of(page, "<polyline class=\"mfu\""), 2u);
+  jobs[2].end += 200 * 86'400;
+  EXPECT_NE(page_of(jobs).find("<h2>By week</h2>"), std::string::npos);
+  jobs[2].end += time_t{3000} * 86'400;
+  EXPECT_NE(page_of(jobs).find("<h2>By month</h2>"), std::string::npos);
+}
+
+TEST(Page, OnlyTheJobsThatWastedMost) {
+  std::vector<Job> jobs;
+  for (unsigned i = 1; i <= 100; ++i) {
+    jobs.push_back(job_of(std::to_string(i), 8, 1000,
+                          line_of_step(step_of({8'000, 7'000 - 10 * i, 0, 0, 50, 1000}))));
+    jobs.back().name = "name" + std::to_string(i);
+  }
+  const std::string page = page_of(jobs);
+  EXPECT_EQ(count_of(page, "<td class=\"left\">name"), 25u);
+  EXPECT_LT(page.find(">name100<"), page.find(">name99<"));
+  EXPECT_NE(page.find(">name76<"), page.npos);
+  EXPECT_EQ(page.find(">name75<"), page.npos);
+  EXPECT_EQ(count_of(page_of({}), "<svg"), 0u);
+}
+
+}  // namespace
+}  // namespace mfu

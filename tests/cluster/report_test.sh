@@ -47,6 +47,7 @@ started "$array" 2
 scontrol update "jobid=$two" admincomment="note $line $findings end" comment="$plain"
 scontrol update "jobid=$alices" admincomment="$plain"
 scontrol update "jobid=$requeued" admincomment="${line:0:-5}"
+sleep 1.1 # of whole seconds, which Slurm counts, there is one
 for job in "$two" "$alices" "$array"; do finish "$job"; done
 scontrol requeue "$requeued"
 wait_until 30 job_state_is "$requeued" PENDING && scancel "$requeued"

@@ -135,7 +135,7 @@ LIVE_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,job_list live_json live_metrics liv
   live_textfile)
 
 # Of topology/ the plugin has what needs none of its libraries: mfu-topo runs as a child.
-PLACEMENT_OBJ := $(patsubst %,$(B)/obj/topology/%.o,child_output finding host_list)
+PLACEMENT_OBJ := $(patsubst %,$(B)/obj/topology/%.o,child_output finding host_list markup_text)
 
 $(B)/obj/plugin/%.o: override CXXFLAGS += $(SLURM_CPPFLAGS)
 

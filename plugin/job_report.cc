@@ -148,7 +148,7 @@ void GoodputTotals::add(const JobGoodput& job) {
   parts += job.parts;
 }
 
-std::string printable(std::string_view text) {
+std::string cell_text(std::string_view text) {
   std::string result(text.empty() ? "-" : text);
   std::replace_if(
       result.begin(), result.end(),

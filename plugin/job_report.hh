@@ -230,7 +230,7 @@ std::vector<const Group*> sorted_groups(const Groups& groups, const std::optiona
 std::string totals_text(const Groupings& groupings, size_t groups);
 
 // A text of others as one column a byte, without the delimiter '|'; "-" when there is none.
-std::string printable(std::string_view text);
+std::string cell_text(std::string_view text);
 // "12.3": one digit behind the point, of no locale.
 std::string fixed_text(double number);
 // As many digits as tell it from other doubles, those of whole numbers without an exponent.

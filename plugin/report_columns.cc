@@ -61,12 +61,12 @@ constexpr auto kAlways = Shown::kAlways, kFilled = Shown::kFilled, kAsked = Show
 constexpr bool kRight = true, kLeft = false;
 constexpr Column<JobRow> kRowColumns[] = {
     {"JOBID", kRight, 0, kAlways, "job, array task, part of a heterogeneous job",
-     [](Row r) { return printable(r.job.id); }},
-    {"NAME", kLeft, 16, kAlways, "of the job", [](Row r) { return printable(r.job.name); }},
-    {"USER", kLeft, 12, kAlways, "", [](Row r) { return printable(r.job.user); }},
-    {"ACCOUNT", kLeft, 12, kAlways, "", [](Row r) { return printable(r.job.account); }},
-    {"PARTITION", kLeft, 12, kAlways, "", [](Row r) { return printable(r.job.partition); }},
-    {"STATE", kLeft, 13, kAlways, "of the job", [](Row r) { return printable(r.job.state); }},
+     [](Row r) { return cell_text(r.job.id); }},
+    {"NAME", kLeft, 16, kAlways, "of the job", [](Row r) { return cell_text(r.job.name); }},
+    {"USER", kLeft, 12, kAlways, "", [](Row r) { return cell_text(r.job.user); }},
+    {"ACCOUNT", kLeft, 12, kAlways, "", [](Row r) { return cell_text(r.job.account); }},
+    {"PARTITION", kLeft, 12, kAlways, "", [](Row r) { return cell_text(r.job.partition); }},
+    {"STATE", kLeft, 13, kAlways, "of the job", [](Row r) { return cell_text(r.job.state); }},
     {"START", kLeft, 0, kAsked, "of the run", [](Row r) { return time_text(r.job.start); }},
     {"END", kLeft, 0, kAsked, "of the run", [](Row r) { return time_text(r.job.end); }},
     {"ELAPSED", kRight, 0, kAlways, "wall time, [days-]hh:mm:ss",
@@ -159,13 +159,13 @@ std::string losses_text(Over job) {
 
 constexpr Column<JobGoodput> kGoodputColumns[] = {
     {"JOBID", kRight, 0, kAlways, "job, array task, part of a heterogeneous job",
-     [](Over g) { return printable(g.last->id); }},
-    {"NAME", kLeft, 16, kAlways, "of the job", [](Over g) { return printable(g.last->name); }},
-    {"USER", kLeft, 12, kAsked, "", [](Over g) { return printable(g.last->user); }},
-    {"ACCOUNT", kLeft, 12, kAsked, "", [](Over g) { return printable(g.last->account); }},
-    {"PARTITION", kLeft, 12, kAsked, "", [](Over g) { return printable(g.last->partition); }},
+     [](Over g) { return cell_text(g.last->id); }},
+    {"NAME", kLeft, 16, kAlways, "of the job", [](Over g) { return cell_text(g.last->name); }},
+    {"USER", kLeft, 12, kAsked, "", [](Over g) { return cell_text(g.last->user); }},
+    {"ACCOUNT", kLeft, 12, kAsked, "", [](Over g) { return cell_text(g.last->account); }},
+    {"PARTITION", kLeft, 12, kAsked, "", [](Over g) { return cell_text(g.last->partition); }},
     {"STATE", kLeft, 13, kAsked, "of the last run",
-     [](Over g) { return printable(g.last->state); }},
+     [](Over g) { return cell_text(g.last->state); }},
     {"RUNS", kRight, 0, kAlways, "runs, or: runs shown/runs that there were",
      [](Over g) {
        const std::string runs = std::to_string(g.runs.count);

@@ -14,7 +14,7 @@ using Row = const GroupRow&;
 
 template <GroupBy by>
 std::string key_cell(Row row) {
-  return printable(row.text(by));
+  return cell_text(row.text(by));
 }
 
 std::string count_cell(double count) {

@@ -6,6 +6,7 @@
 #include "plugin/job_report.hh"
 #include "plugin/report_page.hh"
 #include "plugin/report_trend.hh"
+#include "topology/markup_text.hh"
 
 namespace mfu {
 namespace {
@@ -16,29 +17,7 @@ constexpr size_t kMostJobs = 25;
 constexpr long kMostPeriods = 92;  // of a picture
 
 std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char byte : printable(text)) {
-    switch (byte) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      case '\'':
-        result += "&#39;";
-        break;
-      default:
-        result += byte;
-    }
-  }
-  return result;
+  return markup_text(cell_text(text));
 }
 
 std::string time_text(time_t time) {

@@ -70,7 +70,7 @@ constexpr Metric kMetrics[] = {
 // `name="text"`, whatever the text is.
 std::string label(const char* name, std::string_view text) {
   std::string result = std::string(name) + "=\"";
-  for (const char byte : printable(text)) {
+  for (const char byte : cell_text(text)) {
     if (byte == '"' || byte == '\\') result += '\\';
     result += byte;
   }

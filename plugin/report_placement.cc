@@ -15,7 +15,7 @@ std::string short_reason(const std::string& why_not) {
 void write_block(std::ostream& out, const Job& job, const Comment& line, const PlaceNote& note) {
   const std::string place = place_text(line.place);
   out << job.id << ": " << (place.empty() ? "not known whether all is well" : place) << " ("
-      << printable(job.name) << ", " << printable(job.user) << ")\n";
+      << cell_text(job.name) << ", " << cell_text(job.user) << ")\n";
   for (const NotedFinding& finding : note.findings) {
     out << "  " << severity_name(finding.severity) << ' ' << finding.rule << ": "
         << finding.places_text() << ": " << finding.evidence << "\n    -> " << finding.remedy
@@ -28,10 +28,10 @@ void write_block(std::ostream& out, const Job& job, const Comment& line, const P
 // A finding a line.
 void write_bars(std::ostream& out, const Job& job, const Comment& line, const PlaceNote& note) {
   for (const NotedFinding& finding : note.findings) {
-    out << job.id << '|' << printable(place_text(line.place)) << '|'
+    out << job.id << '|' << cell_text(place_text(line.place)) << '|'
         << severity_name(finding.severity) << '|' << finding.rule << '|'
-        << printable(finding.places_text()) << '|' << printable(finding.evidence) << '|'
-        << printable(finding.remedy) << '\n';
+        << cell_text(finding.places_text()) << '|' << cell_text(finding.evidence) << '|'
+        << cell_text(finding.remedy) << '\n';
   }
 }
 

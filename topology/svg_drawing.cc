@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "topology/markup_text.hh"
 #include "topology/text_table.hh"
 
 namespace mfu {
@@ -25,29 +26,7 @@ constexpr char kStyle[] =
     "rect.nvlink{fill:#d9f2c4}";
 
 std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : printable(text)) {
-    switch (c) {
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '&':
-        result += "&amp;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      case '\'':
-        result += "&#39;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
+  return markup_text(printable(text));
 }
 
 std::string number(double value) {

@@ -56,60 +56,151 @@ class Kineto {
 constexpr uint64_t kKernelNs = 3 * kMillisecond;
 constexpr unsigned kPauseMs = 20;
 
-// When kernels were submitted, in memory that the parent sees.
-struct Ticker {
+// When kernels were submitted and when the other client was there, in memory that the parent sees.
+// Threads may be stopped anywhere: what is expected follows from times read before and after, and
+// from what the log of CUPTI's calls shows, never from how long something takes.
+class Ticker {
+ public:
   std::atomic<uint32_t> count;
   uint64_t at_ns[4096];
-  // The other client's time, from before its first call to after its last one.
+  // The other client comes between these two,
   uint64_t begin_ns;
+  uint64_t taken_ns;
+  uint64_t again_ns;  // it had come a second time
+  // and has not left before this one.
   uint64_t end_ns;
+  // When the profiler certainly was not yet back, and when it was.
+  uint64_t away_ns;
+  uint64_t back_ns;
 
   static Ticker* shared() {
     void* memory =
         mmap(nullptr, sizeof(Ticker), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return new (memory) Ticker{};
+    Ticker* ticker = new (memory) Ticker{};
+    unlink(log().c_str());
+    return ticker;
   }
+  // `others` and the log of CUPTI's calls.
+  static Environment environment(Environment others = {}) {
+    others["FAKE_CUPTI_LOG"] = log();
+    return others;
+  }
+  static size_t calls(std::string_view call) {
+    std::ifstream file(log());
+    std::string all{std::istreambuf_iterator<char>(file), {}};
+    size_t found = 0;
+    for (size_t at = 0; (at = all.find(call, at)) != all.npos; ++at) ++found;
+    return found;
+  }
+
   void tick(Gpu* gpu) {
     sleep_ms(kPauseMs);
-    at_ns[count++] = now_ns();
+    at_ns[count++ % std::size(at_ns)] = now_ns();
     gpu->run_kernel(kKernelNs);
   }
   void tick_for(Gpu* gpu, uint64_t ns) {
     for (uint64_t end_ns = now_ns() + ns; now_ns() < end_ns;) tick(gpu);
   }
+  void begin() { begin_ns = now_ns(); }
+  // The other client has CUPTI, and its last calls that the profiler makes as well are behind it.
+  void taken() {
+    taken_ns = now_ns();
+    note_calls();
+  }
+  void taken_again() {
+    again_ns = now_ns();
+    note_calls();
+  }
+  void end() { end_ns = now_ns(); }
+  // Until the profiler is back and has flushed once.
+  template <typename Body>
+  void await_return(Body&& meanwhile) {
+    for (away_ns = now_ns(); meanwhile(), calls(kReturn) == returns_;) away_ns = now_ns();
+    while (calls(kArrival) == arrivals_) meanwhile();
+    for (size_t flushes = calls(kFlush); calls(kFlush) == flushes;) meanwhile();
+    back_ns = now_ns();
+  }
+  void await_return() {
+    await_return([] { sleep_ms(kPauseMs); });
+  }
+  void tick_until_back(Gpu* gpu) {
+    await_return([&] { tick(gpu); });
+    tick_for(gpu, kSecond / 10);
+  }
+  // Until the profiler has disabled a kind: it was there before away_ns, and not from back_ns on.
+  void await_stand_down(Gpu* gpu) {
+    while (calls(kDisable) == 0) {
+      away_ns = now_ns();
+      tick(gpu);
+    }
+    back_ns = now_ns();
+  }
+  // For a whole turn of the worker and what is left of the one before.
+  template <typename Body>
+  void await_turn(Body&& meanwhile) {
+    for (size_t flushes = calls(kFlush); calls(kFlush) < flushes + 2;) meanwhile();
+  }
+  // Until CUPTI sees no call for a second: how many it has seen.
+  static size_t await_silence() {
+    for (size_t before = calls("\n");; before = calls("\n")) {
+      sleep_ms(1000);
+      if (calls("\n") == before) return before;
+    }
+  }
   uint64_t outside(uint64_t from_ns, uint64_t to_ns) const {
+    EXPECT_LE(count, std::size(at_ns));
     return static_cast<uint64_t>(std::count_if(
         at_ns, at_ns + count, [&](uint64_t at) { return at < from_ns || at >= to_ns; }));
   }
+
+ private:
+  static constexpr const char* kReturn = "cuptiActivityRegisterCallbacks";
+  static constexpr const char* kArrival = "cuptiActivityEnable:22";  // no kind of the other's
+  static constexpr const char* kDisable = "cuptiActivityDisable";
+  static constexpr const char* kFlush = "cuptiActivityFlushAll";
+  void note_calls() {
+    returns_ = calls(kReturn);
+    arrivals_ = calls(kArrival);
+  }
+  static const std::string& log() {
+    static const std::string path =
+        testing::TempDir() + "coexistence-calls" + std::to_string(getpid());
+    return path;
+  }
+
+  size_t returns_;
+  size_t arrivals_;
 };
 
-// One gap, from the other client's begin, or from ours if it was there before us, to when the
-// profiler came back.
-void expect_gap(const Record& record, const Ticker& ticker, uint64_t most_after_ns) {
+// One gap, from when the other client came, or from our begin if it was there before us, to when
+// the profiler came back. All that ran after it is in the record.
+void expect_times(const Record& record, const Ticker& ticker) {
   EXPECT_EQ(record.state, State::kOk);
-  EXPECT_EQ(record.flags & (kFinished | kFlushFailed | kDroppedUnknown | kInCupti), kFinished);
-  EXPECT_EQ(record.dropped + record.unfinished + record.zero_times, 0u);
-  EXPECT_EQ(record.reversed + record.implausible + record.late, 0u);
-  const uint64_t others_ns = ticker.end_ns - ticker.begin_ns;
-  EXPECT_GE(record.lost_ns, others_ns);
-  EXPECT_LT(record.lost_ns, others_ns + most_after_ns);
+  EXPECT_EQ(record.dropped + record.implausible + record.late, 0u);
   const uint64_t begin_ns = std::max(ticker.begin_ns, record.started_ns);
-  const uint64_t kernels = ticker.outside(begin_ns, begin_ns + record.lost_ns);
-  EXPECT_GT(kernels, ticker.outside(ticker.begin_ns, UINT64_MAX)) << "none after the gap";
-  EXPECT_LT(kernels, ticker.count);
-  EXPECT_EQ(record.compute_kernels, kernels);
+  const uint64_t taken_ns = std::max(ticker.taken_ns, record.started_ns);
+  EXPECT_GE(record.lost_ns, std::max(ticker.end_ns, ticker.away_ns) - taken_ns);
+  EXPECT_LE(record.lost_ns, ticker.back_ns - begin_ns);
+  EXPECT_GE(record.compute_kernels, ticker.outside(begin_ns, taken_ns + record.lost_ns));
+  EXPECT_GT(record.compute_kernels, ticker.outside(begin_ns, UINT64_MAX)) << "none after the gap";
+}
+
+// And nothing that ran in it is.
+void expect_gap(const Record& record, const Ticker& ticker) {
+  expect_times(record, ticker);
+  EXPECT_EQ(record.flags & (kFinished | kFlushFailed | kDroppedUnknown | kInCupti), kFinished);
+  EXPECT_EQ(record.unfinished + record.zero_times + record.reversed, 0u);
+  // One that was submitted while the profiler was coming back may be in it or not.
+  EXPECT_LE(record.compute_kernels, ticker.outside(ticker.begin_ns, ticker.away_ns));
   // Times after the gap are by the other's clock: two readings of both clocks stand behind each.
-  const double expected = static_cast<double>(kernels * kKernelNs);
+  const double expected = static_cast<double>(record.compute_kernels * kKernelNs);
   EXPECT_NEAR(static_cast<double>(record.time.compute_ns()), expected, expected / 1000);
 }
 
-// A turn of the worker is a second; its first ones come sooner.
-constexpr uint64_t kTurnNs = 1200 * kMillisecond;
-constexpr uint64_t kQuietNs = 3000 * kMillisecond;
-
 void kineto_session(Kineto* kineto, Ticker* ticker, Gpu* gpu) {
-  ticker->begin_ns = now_ns();
+  ticker->begin();
   kineto->start();
+  ticker->taken();
   const uint32_t before = ticker->count;
   ticker->tick_for(gpu, kSecond);
   gpu->run(GpuWork::kMemcpy, 1000);
@@ -118,8 +209,8 @@ void kineto_session(Kineto* kineto, Ticker* ticker, Gpu* gpu) {
   const uint32_t kernels = ticker->count - before;
   kineto->stop();
   ticker->tick(gpu);
+  ticker->end();
   KinetoProfile profile = kineto->collect();
-  ticker->end_ns = now_ns();
   EXPECT_EQ(profile.kernels, kernels);
   EXPECT_EQ(profile.copies, 1u);
   EXPECT_EQ(profile.fills, 1u);
@@ -131,14 +222,14 @@ class AnotherClient : public testing::TestWithParam<const char*> {};
 
 TEST_P(AnotherClient, ComesAndLeaves) {
   Ticker& ticker = *Ticker::shared();
-  std::vector<Record> records = profiled({}, [&] {
+  std::vector<Record> records = profiled(ticker.environment(), [&] {
     Kineto kineto(GetParam());
     Gpu gpu;
     ticker.tick_for(&gpu, kSecond / 2);
     kineto_session(&kineto, &ticker, &gpu);
-    ticker.tick_for(&gpu, 2 * kSecond);
+    ticker.tick_until_back(&gpu);
   });
-  expect_gap(records[0], ticker, kTurnNs);
+  expect_gap(records[0], ticker);
   EXPECT_EQ(records[0].copies, 0u);
 }
 
@@ -154,16 +245,16 @@ INSTANTIATE_TEST_SUITE_P(Bound, AnotherClient,
 // Its library is opened when the profiler has long been there.
 TEST(Coexistence, ClientIsLoadedLater) {
   Ticker& ticker = *Ticker::shared();
-  std::vector<Record> records = profiled({}, [&] {
+  std::vector<Record> records = profiled(ticker.environment(), [&] {
     fake::load("libcupti.so.13");
     Gpu gpu;
     ticker.tick_for(&gpu, kSecond / 2);
     Kineto kineto;
-    ticker.tick_for(&gpu, kTurnNs);
+    ticker.await_turn([&] { ticker.tick(&gpu); });
     kineto_session(&kineto, &ticker, &gpu);
-    ticker.tick_for(&gpu, 2 * kSecond);
+    ticker.tick_until_back(&gpu);
   });
-  expect_gap(records[0], ticker, kTurnNs);
+  expect_gap(records[0], ticker);
 }
 
 // The same of one that finds CUPTI by dlsym, whether or not calls of cuBLAS are counted, which is
@@ -171,62 +262,58 @@ TEST(Coexistence, ClientIsLoadedLater) {
 TEST(Coexistence, ClientByNameIsLoadedLater) {
   for (const char* count : {"on", "off"}) {
     Ticker& ticker = *Ticker::shared();
-    std::vector<Record> records = profiled({{"MFU_COUNT", count}}, [&] {
+    std::vector<Record> records = profiled(ticker.environment({{"MFU_COUNT", count}}), [&] {
       fake::load("libcupti.so.13");
       Gpu gpu;
       ticker.tick_for(&gpu, kSecond / 2);
       Kineto kineto("libkineto_client_by_name.so");
-      ticker.tick_for(&gpu, kTurnNs);
+      ticker.await_turn([&] { ticker.tick(&gpu); });
       kineto_session(&kineto, &ticker, &gpu);
-      ticker.tick_for(&gpu, 2 * kSecond);
+      ticker.tick_until_back(&gpu);
     });
     SCOPED_TRACE(count);
-    expect_gap(records[0], ticker, kTurnNs);
+    expect_gap(records[0], ticker);
   }
 }
 
 // While it is there CUPTI sees no call of ours, and after it has left all of ours again.
 TEST(Coexistence, NoCallWhileTheOtherIsThere) {
-  std::string log = testing::TempDir() + "coexistence-calls" + std::to_string(getpid());
-  auto calls = [&] {
-    std::ifstream file(log);
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  };
-  std::vector<Record> records = profiled({{"FAKE_CUPTI_LOG", log}}, [&] {
+  Ticker& ticker = *Ticker::shared();
+  std::vector<Record> records = profiled(ticker.environment(), [&] {
     Kineto kineto;
     Gpu gpu;
     gpu.run_kernel(1000);
     sleep_ms(400);
     kineto.start();
+    ticker.taken();
     gpu.run_kernel(1000);
-    sleep_ms(300);  // the worker digests what came back
-    std::string before = calls();
+    const size_t before = ticker.await_silence();
     sleep_ms(2500);
-    EXPECT_EQ(calls(), before);
+    EXPECT_EQ(ticker.calls("\n"), before);
     kineto.stop();
     kineto.collect();
-    sleep_ms(1300);
-    EXPECT_NE(calls().find("cuptiActivityEnable:22", before.size()), std::string::npos);
+    ticker.await_return();
   });
-  unlink(log.c_str());
   EXPECT_EQ(records[0].compute_kernels, 1u);
 }
 
 // It starts again and again, also before we are back.
 TEST(Coexistence, ClientComesAgain) {
   Ticker& ticker = *Ticker::shared();
-  std::vector<Record> records = profiled({}, [&] {
+  std::vector<Record> records = profiled(ticker.environment(), [&] {
     Kineto kineto;
     Gpu gpu;
     ticker.tick_for(&gpu, kSecond / 5);
     for (unsigned round = 0; round < 6; ++round) {
       kineto.start();
+      ticker.taken();
       for (int i = 0; i < 5; ++i) gpu.run_kernel(1000);
       kineto.stop();
       EXPECT_EQ(kineto.collect().kernels, 5u);
       sleep_ms(300 * round);
     }
-    ticker.tick_for(&gpu, 2 * kSecond);
+    ticker.await_return();
+    ticker.tick_for(&gpu, kSecond / 2);
   });
   EXPECT_EQ(records[0].state, State::kOk);
   EXPECT_GT(records[0].lost_ns, 0u);
@@ -236,70 +323,58 @@ TEST(Coexistence, ClientComesAgain) {
 
 // It comes back while we do: it waits until we are out of CUPTI, or not for ever.
 TEST(Coexistence, ClientComesWhileWeComeBack) {
-  for (const char* slow : {"cuptiActivityEnable@5", "cuptiActivityRegisterCallbacks@2"}) {
-    std::string log = testing::TempDir() + "coexistence-slow" + std::to_string(getpid());
-    unlink(log.c_str());
-    std::string called = std::string(slow).substr(0, std::string(slow).find('@'));
-    auto calls = [&] {
-      std::ifstream file(log);
-      std::string all{std::istreambuf_iterator<char>(file), {}};
-      size_t count = 0;
-      for (size_t at = 0; (at = all.find(called, at)) != all.npos; ++at) ++count;
-      return count;
-    };
-    Environment environment = {{"FAKE_CUPTI_LOG", log},
-                               {"FAKE_CUPTI_FAULT", std::string("slow=") + slow}};
+  for (std::string slow : {"cuptiActivityEnable@5", "cuptiActivityRegisterCallbacks@2"}) {
+    const std::string called = slow.substr(0, slow.find('@'));
     Ticker& ticker = *Ticker::shared();
+    Environment environment = ticker.environment({{"FAKE_CUPTI_FAULT", "slow=" + slow}});
     std::vector<Record> records = profiled(environment, [&] {
       Kineto kineto;
       Gpu gpu;
       ticker.tick_for(&gpu, kSecond / 5);
-      ticker.begin_ns = now_ns();
+      ticker.begin();
       kineto.start();
+      ticker.taken();
+      const size_t calls = ticker.calls(called);
       gpu.run_kernel(1000);
       kineto.stop();
       EXPECT_EQ(kineto.collect().kernels, 1u);
-      for (size_t before = calls(); calls() == before;) ticker.tick(&gpu);
+      while (ticker.calls(called) == calls) ticker.tick(&gpu);
       kineto.start();
+      ticker.taken_again();
       const uint32_t before = ticker.count;
       ticker.tick_for(&gpu, kSecond / 5);
       const uint32_t kernels = ticker.count - before;
       kineto.stop();
+      ticker.end();
       EXPECT_EQ(kineto.collect().kernels, kernels);
-      ticker.end_ns = now_ns();
-      ticker.tick_for(&gpu, 3 * kSecond);
+      ticker.tick_until_back(&gpu);
     });
-    unlink(log.c_str());
     SCOPED_TRACE(slow);
-    // What runs while we are coming back is counted, and so is its time as lost.
-    const Record& record = records[0];
-    EXPECT_EQ(record.state, State::kOk);
-    EXPECT_EQ(record.dropped + record.implausible + record.late, 0u);
-    EXPECT_GE(record.lost_ns, ticker.end_ns - ticker.begin_ns);
-    const uint64_t back_ns = ticker.begin_ns + record.lost_ns;
-    EXPECT_GE(record.compute_kernels, ticker.outside(ticker.begin_ns, back_ns));
-    EXPECT_LE(record.compute_kernels, ticker.outside(ticker.begin_ns, back_ns - kSecond));
-    EXPECT_GT(ticker.outside(0, back_ns), 0u) << "never came back";
+    expect_times(records[0], ticker);
+    // What runs while we come back the first time may be counted, and so is its time as lost.
+    EXPECT_LE(records[0].compute_kernels, ticker.outside(ticker.again_ns, ticker.away_ns));
   }
 }
 
 // It registers its callbacks once, and later enables its kinds alone.
 TEST(Coexistence, ClientComesWithItsKindsAlone) {
   Ticker& ticker = *Ticker::shared();
-  std::vector<Record> records = profiled({}, [&] {
+  std::vector<Record> records = profiled(ticker.environment(), [&] {
     Kineto kineto;
     Gpu gpu;
     kineto.start();
+    ticker.taken();
     gpu.run_kernel(1000);
     kineto.stop();
     EXPECT_EQ(kineto.collect().kernels, 1u);
-    sleep_ms(1300);
+    ticker.await_return();
     ticker.tick_for(&gpu, kSecond / 2);
     kineto.resume();
+    ticker.taken();
     for (int i = 0; i < 8; ++i) gpu.run_kernel(1000);
     kineto.stop();
     EXPECT_EQ(kineto.collect().kernels, 8u);
-    sleep_ms(1300);
+    ticker.await_return();
     ticker.tick_for(&gpu, kSecond / 2);
   });
   EXPECT_EQ(records[0].state, State::kOk);
@@ -311,93 +386,101 @@ TEST(Coexistence, ClientComesWithItsKindsAlone) {
 // It disables its kinds once more when we are back: ours stay.
 TEST(Coexistence, ClientDisablesOurKinds) {
   Ticker& ticker = *Ticker::shared();
-  std::vector<Record> records = profiled({}, [&] {
+  std::vector<Record> records = profiled(ticker.environment(), [&] {
     Kineto kineto;
     Gpu gpu;
     ticker.tick_for(&gpu, kSecond / 2);
     kineto_session(&kineto, &ticker, &gpu);
-    ticker.tick_for(&gpu, kTurnNs);
+    ticker.tick_until_back(&gpu);
     kineto.stop();
     kineto.collect();
-    ticker.tick_for(&gpu, kSecond);
+    ticker.tick_for(&gpu, kSecond / 5);
   });
-  expect_gap(records[0], ticker, kTurnNs);
+  expect_gap(records[0], ticker);
 }
 
 // It disables its kinds and never asks for its buffers: a pause without a call ends its stay, and
 // its records go where they belong.
 TEST(Coexistence, ClientForgetsItsBuffers) {
   Ticker& ticker = *Ticker::shared();
-  std::vector<Record> records = profiled({}, [&] {
+  std::vector<Record> records = profiled(ticker.environment(), [&] {
     Kineto kineto;
     Gpu gpu;
     ticker.tick_for(&gpu, kSecond / 2);
-    ticker.begin_ns = now_ns();
+    ticker.begin();
     kineto.start();
+    ticker.taken();
     for (int i = 0; i < 7; ++i) gpu.run_kernel(1000);
     kineto.stop();
-    ticker.end_ns = now_ns();
-    ticker.tick_for(&gpu, kQuietNs + 2 * kTurnNs);
+    ticker.end();
+    ticker.tick_until_back(&gpu);
     EXPECT_EQ(kineto.collect().kernels, 7u);
     ticker.tick_for(&gpu, kSecond / 5);
   });
-  expect_gap(records[0], ticker, kQuietNs + kTurnNs);
+  expect_gap(records[0], ticker);
 }
 
 TEST(Coexistence, ClientStaysToTheEnd) {
   Ticker& ticker = *Ticker::shared();
-  std::vector<Record> records = profiled({}, [&] {
+  std::vector<Record> records = profiled(ticker.environment(), [&] {
     Kineto kineto;
     Gpu gpu;
     ticker.tick_for(&gpu, kSecond / 2);
-    ticker.begin_ns = now_ns();
+    ticker.begin();
     kineto.start();
+    ticker.taken();
     uint32_t before = ticker.count;
     ticker.tick_for(&gpu, kSecond);
-    ticker.end_ns = now_ns();
+    ticker.end();
     kineto.stop();
     EXPECT_EQ(kineto.collect().kernels, ticker.count - before);
   });
   const Record& record = records[0];
   EXPECT_EQ(record.state, State::kOk);
   EXPECT_EQ(record.compute_kernels, ticker.outside(ticker.begin_ns, UINT64_MAX));
-  EXPECT_GE(record.lost_ns, ticker.end_ns - ticker.begin_ns);
-  EXPECT_LE(record.lost_ns, record.published_ns - ticker.begin_ns + kMillisecond);
+  EXPECT_GE(record.lost_ns, ticker.end_ns - ticker.taken_ns);
+  EXPECT_LE(record.lost_ns, record.published_ns - ticker.begin_ns);
 }
 
 // After cuptiFinalize nobody can use CUPTI again without risk.
 TEST(Coexistence, ClientTearsCuptiDown) {
   Ticker& ticker = *Ticker::shared();
-  std::vector<Record> records = profiled({}, [&] {
+  std::vector<Record> records = profiled(ticker.environment(), [&] {
     Kineto kineto;
     Gpu gpu;
     ticker.tick_for(&gpu, kSecond / 2);
-    ticker.begin_ns = now_ns();
+    ticker.begin();
     EXPECT_EQ(kineto.tear_down(), 0);
-    ticker.tick_for(&gpu, kQuietNs + 2 * kTurnNs);
+    ticker.taken();
+    ticker.tick_for(&gpu, 5 * kSecond);  // longer than the quiet after which others are gone
+    ticker.end();
   });
   const Record& record = records[0];
   EXPECT_EQ(record.state, State::kOk);
   EXPECT_EQ(record.flags & (kFinished | kFlushFailed | kDroppedUnknown), kFinished);
   EXPECT_EQ(record.compute_kernels, ticker.outside(ticker.begin_ns, UINT64_MAX));
-  EXPECT_GE(record.lost_ns, kQuietNs + 2 * kTurnNs);
+  EXPECT_GE(record.lost_ns, ticker.end_ns - ticker.taken_ns);
 }
 
 // A kernel that runs when the other comes: its time up to then is told as missing, no more.
 TEST(Coexistence, KernelRunsAcrossTheGap) {
-  std::vector<Record> records = profiled({}, [&] {
+  Ticker& ticker = *Ticker::shared();
+  std::vector<Record> records = profiled(ticker.environment(), [&] {
     Kineto kineto;
     Gpu gpu;
     gpu.run_kernel(1000);
     sleep_ms(300);
-    gpu.submit(fake::Session::kernel(now_ns() - 100 * kMillisecond, 10 * kSecond));
-    gpu.submit(fake::Session::kernel(now_ns() + 10 * kSecond, 1000));  // has not begun
+    const uint64_t runs_since_ns = now_ns() - 100 * kMillisecond;
+    gpu.submit(fake::Session::kernel(runs_since_ns, 100 * kSecond));
+    gpu.submit(fake::Session::kernel(now_ns() + 100 * kSecond, 1000));  // has not begun
+    ticker.begin_ns = runs_since_ns;
     kineto.start();
+    ticker.taken();
     sleep_ms(1500);
     gpu.run_kernel(1000);
     kineto.stop();
     EXPECT_EQ(kineto.collect().kernels, 1u);
-    sleep_ms(1300);
+    ticker.await_return();
     gpu.run_kernel(1000);
   });
   const Record& record = records[0];
@@ -406,25 +489,26 @@ TEST(Coexistence, KernelRunsAcrossTheGap) {
   EXPECT_EQ(record.unfinished, 1u);
   EXPECT_EQ(record.zero_times, 0u);
   EXPECT_GE(record.late_ns, 100 * kMillisecond);
-  EXPECT_LT(record.late_ns, 400 * kMillisecond);
+  EXPECT_LE(record.late_ns, ticker.taken_ns - ticker.begin_ns);
 }
 
 // --- a subscriber that was first
 
 TEST(Coexistence, SubscriberWasFirstAndLeaves) {
   Ticker& ticker = *Ticker::shared();
-  std::vector<Record> records = profiled({}, [&] {
+  std::vector<Record> records = profiled(ticker.environment(), [&] {
     fake::load("libcuda.so.1");
     Kineto tool;
     EXPECT_EQ(tool.subscribe(), 0);
-    ticker.begin_ns = now_ns();
+    ticker.begin();
+    ticker.taken();
     Gpu gpu;
     ticker.tick_for(&gpu, kSecond);
+    ticker.end();
     EXPECT_EQ(tool.unsubscribe(), 0);
-    ticker.end_ns = now_ns();
-    ticker.tick_for(&gpu, kQuietNs + 2 * kTurnNs);
+    ticker.tick_until_back(&gpu);
   });
-  expect_gap(records[0], ticker, kQuietNs + kTurnNs);
+  expect_gap(records[0], ticker);
 }
 
 TEST(Coexistence, SubscriberWasFirstAndStays) {
@@ -455,41 +539,41 @@ TEST(Coexistence, ToolOutsideOfTheProcess) {
 
 TEST(Coexistence, SubscriberComesLater) {
   Ticker& ticker = *Ticker::shared();
-  std::vector<Record> records = profiled({}, [&] {
+  std::vector<Record> records = profiled(ticker.environment(), [&] {
     Kineto tool;
     Gpu gpu;
     ticker.tick_for(&gpu, kSecond / 2);
-    ticker.begin_ns = now_ns();
+    ticker.begin();
     EXPECT_EQ(tool.subscribe(), 0);
+    ticker.taken();
     ticker.tick_for(&gpu, kSecond);
+    ticker.end();
     EXPECT_EQ(tool.unsubscribe(), 0);
-    ticker.end_ns = now_ns();
-    ticker.tick_for(&gpu, kQuietNs + 2 * kTurnNs);
+    ticker.tick_until_back(&gpu);
   });
-  expect_gap(records[0], ticker, kQuietNs + kTurnNs);
+  expect_gap(records[0], ticker);
 }
 
 // --- its own budget
 
 TEST(Coexistence, StoodDownForGood) {
-  std::vector<Record> records = profiled({{"MFU_BUDGET", "0.00001"}}, [&] {
+  Ticker& ticker = *Ticker::shared();
+  std::vector<Record> records = profiled(ticker.environment({{"MFU_BUDGET", "0.00001"}}), [&] {
     Kineto kineto;
     Gpu gpu;
-    for (int i = 0; i < 120; ++i) {
-      sleep_ms(100);
-      gpu.run_kernel(1000);
-    }
+    ticker.await_stand_down(&gpu);
+    ticker.tick_for(&gpu, kSecond);
     // Also what was left in CUPTI has gone: the other's records are its own from the first on.
     kineto.start();
     for (int i = 0; i < 9; ++i) gpu.run_kernel(1000);
     kineto.stop();
     EXPECT_EQ(kineto.collect().kernels, 9u);
-    sleep_ms(1500);
-    gpu.run_kernel(1000);
+    ticker.tick_for(&gpu, 2 * kSecond);
   });
   EXPECT_EQ(records[0].state, State::kStoodDown);
-  EXPECT_GT(records[0].compute_kernels, 90u);
-  EXPECT_LT(records[0].compute_kernels, 120u);
+  EXPECT_GE(records[0].compute_kernels, ticker.outside(ticker.away_ns, UINT64_MAX));
+  EXPECT_LE(records[0].compute_kernels, ticker.outside(ticker.back_ns, UINT64_MAX));
+  EXPECT_GE(ticker.back_ns - records[0].started_ns, 10 * kSecond);
 }
 
 // --- contexts, devices, graphs, children
@@ -497,7 +581,8 @@ TEST(Coexistence, StoodDownForGood) {
 // More contexts at a time than buffers wait at most, and each with one of its own.
 TEST(Coexistence, ManyContexts) {
   constexpr int kContexts = 64;
-  std::vector<Record> records = profiled({}, [&] {
+  Ticker& ticker = *Ticker::shared();
+  std::vector<Record> records = profiled(ticker.environment(), [&] {
     fake::load("libcupti.so.13");
     Gpu gpu;
     auto create = FAKE(gpu.driver(), cuCtxCreate_v4);
@@ -515,7 +600,7 @@ TEST(Coexistence, ManyContexts) {
         }
       }
       for (CUcontext context : contexts) EXPECT_EQ(destroy(context), CUDA_SUCCESS);
-      sleep_ms(1200);  // a flush
+      ticker.await_turn([] { sleep_ms(kPauseMs); });
     }
   });
   expect_whole(records[0]);
@@ -574,13 +659,13 @@ TEST(Coexistence, CudaGraphs) {
 // A child that is forked in the middle of it touches nothing, and may even call CUPTI itself.
 TEST(Coexistence, ForkWhileAnotherClientIsThere) {
   Ticker& ticker = *Ticker::shared();
-  std::vector<Record> records = profiled({}, [&] {
+  std::vector<Record> records = profiled(ticker.environment(), [&] {
     Kineto kineto;
     Gpu gpu;
     auto fork_child = [&] {
       pid_t child = fork();
       if (child == 0) {
-        alarm(5);
+        alarm(60);
         kineto.subscribe();
         kineto.unsubscribe();
         std::exit(0);
@@ -592,20 +677,21 @@ TEST(Coexistence, ForkWhileAnotherClientIsThere) {
     ticker.tick_for(&gpu, kSecond / 2);
     fork_child();
     ticker.tick_for(&gpu, kSecond / 5);
-    ticker.begin_ns = now_ns();
+    ticker.begin();
     kineto.start();
+    ticker.taken();
     uint32_t before = ticker.count;
     ticker.tick_for(&gpu, kSecond / 5);
     fork_child();
     ticker.tick_for(&gpu, kSecond / 5);
     kineto.stop();
+    ticker.end();
     EXPECT_EQ(kineto.collect().kernels, ticker.count - before);
-    ticker.end_ns = now_ns();
-    ticker.tick_for(&gpu, 2 * kSecond);
+    ticker.tick_until_back(&gpu);
     fork_child();
   });
   ASSERT_EQ(records.size(), 1u);
-  expect_gap(records[0], ticker, kTurnNs);
+  expect_gap(records[0], ticker);
 }
 
 // --- which libcupti
@@ -646,7 +732,7 @@ TEST(Coexistence, TwoLibrariesAndOneIsUsed) {
   std::string decoy = renamed(folder, "libcupti-decoy.so.13");
   for (bool decoy_first : {false, true}) {
     Ticker& ticker = *Ticker::shared();
-    std::vector<Record> records = profiled({}, [&] {
+    std::vector<Record> records = profiled(ticker.environment(), [&] {
       // The client asks for a SONAME, which both have: the first one is its own.
       if (!decoy_first) fake::load("libcupti.so.13");
       void* other = dlopen(decoy.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -655,10 +741,10 @@ TEST(Coexistence, TwoLibrariesAndOneIsUsed) {
       Gpu gpu;
       ticker.tick_for(&gpu, kSecond / 2);
       kineto_session(&kineto, &ticker, &gpu);
-      ticker.tick_for(&gpu, 2 * kSecond);
+      ticker.tick_until_back(&gpu);
     });
     SCOPED_TRACE(decoy_first);
-    expect_gap(records[0], ticker, kTurnNs);
+    expect_gap(records[0], ticker);
   }
   std::filesystem::remove_all(folder);
 }

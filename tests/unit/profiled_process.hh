@@ -80,7 +80,7 @@ std::vector<Record> profiled(const Environment& environment, Body&& body) {
     setenv("CUDA_INJECTION64_PATH", BUILD_FOLDER "/libmfu_profiler.so", 1);
     setenv("MFU_RECORD_DIR", folder.c_str(), 1);
     for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
-    alarm(60);
+    alarm(120);
     body();
     std::fflush(nullptr);
     std::exit(testing::Test::HasFailure() ? 1 : 0);

@@ -118,8 +118,8 @@ $(ANALYZE): $(B)/obj/profiler/mfu_analyze.o $(B)/obj/profiler/flops_command.o $(
 # --- plugin/
 
 PLUGIN_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,collective_spreads comment comment_field comment_parse comment_text \
-  device_files goodput job_field node_findings node_flops node_records node_sensors node_sums node_sums_fault nvlink_cliques options \
-  place_note placement spool step_cgroup step_flops step_plan step_report step_set)
+  device_files goodput heard_nodes job_field node_findings node_flops node_records node_sensors node_sums node_sums_fault nvlink_cliques options \
+  place_note placement spool step_cgroup step_flops step_log step_plan step_report step_set task_audit)
 PLUGIN_A := $(B)/libplugin.a
 SPANK := $(B)/spank_mfu.so
 COLLECTOR := $(B)/mfu-collector
@@ -135,7 +135,7 @@ LIVE_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,job_list live_json live_metrics liv
   live_textfile)
 
 # Of topology/ the plugin has what needs none of its libraries: mfu-topo runs as a child.
-PLACEMENT_OBJ := $(patsubst %,$(B)/obj/topology/%.o,child_output finding host_list markup_text)
+PLACEMENT_OBJ := $(patsubst %,$(B)/obj/topology/%.o,child_output finding host_list markup_text whole_file)
 
 $(B)/obj/plugin/%.o: override CXXFLAGS += $(SLURM_CPPFLAGS)
 
@@ -257,6 +257,8 @@ run-check: $(PRODUCTS) $(FAKES) $(GPU_TESTS) $(UNIT)
 # --- install
 
 plugindir = $(libdir)/slurm-mfu
+# Examples that run from a checkout, on the private cluster of tests/.
+IN_CHECKOUT := $(addprefix examples/,demo private-cluster.sh training-step.awk two-runs)
 
 install: $(PRODUCTS)
 	install -d $(DESTDIR)$(plugindir) $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1 \
@@ -268,9 +270,11 @@ install: $(PRODUCTS)
 	install -m 0644 man/*.5 $(DESTDIR)$(mandir)/man5
 	install -m 0644 man/*.8 $(DESTDIR)$(mandir)/man8
 	install -m 0644 README.md SECURITY.md LICENSE $(DESTDIR)$(docdir)
-	install -m 0644 $(filter-out examples/demo examples/topology-audit.sh examples/train.py,$(wildcard examples/*)) \
+	install -m 0644 $(filter-out $(IN_CHECKOUT) examples/topology-audit.sh examples/train.py,$(wildcard examples/*)) \
 	  $(DESTDIR)$(docdir)/examples
 	install -m 0755 examples/topology-audit.sh examples/train.py $(DESTDIR)$(docdir)/examples
+	sed -i 's#/usr/local/lib/slurm-mfu#$(plugindir)#g; s#/usr/local/bin#$(bindir)#g' \
+	  $(addprefix $(DESTDIR)$(docdir)/examples/,plugstack.conf enroot.fstab mfu-live.service)
 
 # Debian packages, in build/deb, out of a copy of what git knows. Needs debhelper.
 deb:

@@ -10,17 +10,17 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 
 #include "plugin/accounting.hh"
+#include "plugin/heard_nodes.hh"
 #include "plugin/node_findings.hh"
 #include "plugin/node_sums.hh"
 #include "plugin/peer.hh"
-#include "plugin/place_note.hh"
-#include "plugin/placement.hh"
+#include "plugin/step_log.hh"
 #include "plugin/step_plan.hh"
+#include "plugin/task_audit.hh"
 #include "profiler/peak_additions.hh"
 
 namespace mfu {
@@ -34,64 +34,62 @@ class Collector {
   void follow();
   // The step has ended and nobody follows it any more: writes what its records say, and tries so
   // long to find slurmctld or slurmdbd for it.
-  void take_over(std::chrono::seconds patience);
+  void take_over(std::chrono::milliseconds patience);
 
  private:
   bool is_first() const { return plan_.node_id == 0; }
-  bool placement_is_wanted() const {
-    return !plan_.batch && wanted_placement(plan_.site, plan_.user) != Placement::kOff;
-  }
-  bool all_ended() const { return gave_up_ || ended_nodes_ == plan_.nodes; }
+  bool all_heard() const { return heard_.ended() == plan_.nodes; }
+  bool all_ended() const { return gave_up_ || all_heard(); }
+  // How long apart a node's tries to say its last word are at most: thousands ask one.
+  std::chrono::milliseconds longest_pause() const;
   NodeSums sum_node(bool last);
   PlaceNote found_places() const;
   void read_peaks();
   void read_link();
-  void audit_tasks();
-  void close_step_errors();
   void node_ended(uint32_t failed_tasks);
-  void take_node(const NodeSums& sums, const CollectiveSpreads& spreads,
-                 const NodeFindings& findings);
   bool take_peer(const peer::Message& message);
   void send_sums(int wait_ms);
   void update();
+  void keep_heard();
+  void tell_refusals();
   void check_missing_nodes();
   void write_final();
-  void settle_final(std::chrono::seconds patience);
+  void settle_final(std::chrono::milliseconds patience);
+  void hand_over(std::chrono::milliseconds patience);
   accounting::Outcome write_line(bool final_line);
   void release_stepd();
-  void report(const char* format, ...) __attribute__((format(printf, 2, 3)));
 
   StepPlan plan_;
   int link_;
+  StepLog log_;
+  TaskAudit task_audit_;
   PeakAdditions peaks_;          // of the first node
   bool ended_ = false;           // on this node
   uint64_t ended_ns_ = 0;        // of the whole step
   uint64_t last_record_ns_ = 0;  // the youngest record of this node
   bool taken_over_ = false;      // the step ended some time ago
   bool gave_up_ = false;         // nodes are missing, and Slurm says that the step is over
-  uint32_t ended_nodes_ = 0;     // that have said their last word
-  std::optional<uint32_t> ended_when_over_;  // of them, when Slurm last said that the step is over
+  // Slurm says that the step is over: how long nodes are waited for yet.
+  std::optional<std::chrono::steady_clock::time_point> give_up_on_others_;
   uint32_t failed_tasks_ = 0;
-  PlacementAudit placement_;  // of this node, with what its records tell at the end
-  bool placement_known_ = false;
-  bool step_errors_open_;
   uint64_t sequence_;  // of our messages; who takes over goes on counting above the one before
-  std::map<uint32_t, NodeSums> nodes_;
-  CollectiveSpreads own_spreads_;  // of this node
+  NodeSums own_sums_;  // of this node
+  CollectiveSpreads own_spreads_;
   NodeFindings own_findings_;
-  PlaceNote findings_;         // of all nodes
-  CollectiveSpreads spreads_;  // of all nodes that have said their last word
+  HeardNodes heard_;
+  bool heard_kept_ = true;  // for who takes over
+  uint64_t refusals_told_ = 0;
   peer::Listener listener_;
   std::string first_host_;
   uint16_t first_port_ = 0;
   bool delivered_ = false;  // our last word has reached the first node
   bool in_controller_ = true;
-  std::string last_report_;
 };
 
-// How long a final line is carried after the job's end before it is left in the spool, where the
-// epilog of a later job on this node finds it.
-inline constexpr std::chrono::seconds kPatience(120);
+// How long a line or a node's last word is carried after the step's end, where Slurm's daemons or
+// the first node are away, before it is left in the spool: there the epilog of a later job on this
+// node finds it.
+inline constexpr std::chrono::hours kPatience(6);
 
 }  // namespace mfu
 

@@ -249,6 +249,36 @@ void Listener::answer(Connection* connection) {
   connection->deadline_ms = 0;
 }
 
+std::string Refusals::text() const {
+  if (count == 1) return "refused a message from " + sender + ": " + first;
+  return "refused " + std::to_string(count) + " messages, the first from " + sender + ": " + first;
+}
+
+void Listener::refuse(const Connection& connection, const std::string& why) {
+  if (refusals_.count++ != 0) return;
+  refusals_.first = why;
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  char host[NI_MAXHOST] = "an unknown address";
+  if (getpeername(connection.fd, reinterpret_cast<sockaddr*>(&address), &size) == 0) {
+    getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof(host), nullptr, 0,
+                NI_NUMERICHOST);
+  }
+  refusals_.sender = host;
+}
+
+std::string Listener::fault(const Message& message, bool* foreign) const {
+  const NodeSums& sums = message.sums;
+  *foreign = sums.magic == NodeSums::kMagic &&
+             (sums.job != plan_.job || sums.step != plan_.step || sums.restart != plan_.restart);
+  if (*foreign) return "of another step";
+  for (const char* why : {node_sums_fault(sums, plan_.job, plan_.step, plan_.nodes),
+                          message.spreads.fault(), message.findings.fault()}) {
+    if (why != nullptr) return why;
+  }
+  return sums.sequence < sequences_[sums.node_id] ? "older than what this node has said" : "";
+}
+
 // Whoever cannot prove to be root's collector of this step is let go without a word.
 void Listener::receive(Connection* connection, const Acceptor& accept) {
   char buffer[4096];
@@ -260,17 +290,18 @@ void Listener::receive(Connection* connection, const Acceptor& accept) {
   auto text = unframe(connection->received);
   if (!text) {
     bool gone = count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
+    if (!text.error()) refuse(*connection, "no message of a collector");
     if (!text.error() || gone) connection->deadline_ms = 0;
     return;
   }
   connection->deadline_ms = 0;
   auto message = unseal<Message>(plan_, *text);
-  if (!message || message->spreads.fault() != nullptr || message->findings.fault() != nullptr) {
-    return;
-  }
+  if (!message) return refuse(*connection, message.error());
+  bool foreign = false;
+  const std::string why = fault(*message, &foreign);
+  if (foreign) return;
+  if (!why.empty()) return refuse(*connection, why);
   const NodeSums& sums = message->sums;
-  if (node_sums_fault(sums, plan_.job, plan_.step, plan_.nodes) != nullptr) return;
-  if (sums.restart != plan_.restart || sums.sequence < sequences_[sums.node_id]) return;
   sequences_[sums.node_id] = sums.sequence;
   connection->node_id = sums.node_id;
   connection->sequence = sums.sequence;

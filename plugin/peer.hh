@@ -29,6 +29,15 @@ struct Message {
 };
 static_assert(std::has_unique_object_representations_v<Message>, "padding would leak memory");
 
+// Who was not let in: strangers, noise, forged and replayed messages. Collectors of other steps,
+// who look for theirs, are none of them.
+struct Refusals {
+  uint64_t count = 0;
+  std::string first;   // what was wrong with the first one
+  std::string sender;  // its address
+  std::string text() const;
+};
+
 // How many ports of the range a step may listen on.
 inline constexpr int kPortTries = 16;
 std::vector<uint16_t> ports(const StepPlan& plan);
@@ -49,6 +58,7 @@ class Listener {
   void turn(const Acceptor& accept);
   // Answers everyone who waits: the step's line has been written.
   void answer_waiting();
+  const Refusals& refusals() const { return refusals_; }
 
  private:
   struct Connection {
@@ -64,11 +74,15 @@ class Listener {
   // to, goes when all places are taken. False: none such.
   bool make_room();
   void answer(Connection* connection);
+  void refuse(const Connection& connection, const std::string& why);
+  // Why a message is not to be taken; empty: it is. `foreign`: it is another step's.
+  std::string fault(const Message& message, bool* foreign) const;
 
   StepPlan plan_;
   int fd_ = -1;
   std::vector<Connection> connections_;
   std::vector<uint64_t> sequences_;  // last seen, by node
+  Refusals refusals_;
 };
 
 // Sends `message` to the first node's collector at `host` and waits for its answer, all together at

@@ -2,17 +2,19 @@
 #ifndef MFU_TOPOLOGY_WHOLE_FILE_HH_
 #define MFU_TOPOLOGY_WHOLE_FILE_HH_
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 
 namespace mfu {
 
-// Writes a new file beside `path` and moves it there, readable by all: whoever reads `path` has the
-// old text or the new one. Empty, or the error, which names the path; then the old file is as it
+// Writes a new file of this mode beside `path` and moves it there: whoever reads `path` has the old
+// text or the new one. Empty, or the error, which names the path; then the old file is as it
 // was. kOnDisk: comes back when it would survive a loss of power.
 enum class Kept { kInMemory, kOnDisk };
 std::string write_whole_file(const std::string& path, std::string_view text,
-                             Kept kept = Kept::kOnDisk);
+                             Kept kept = Kept::kOnDisk, mode_t mode = 0644);
 
 }  // namespace mfu
 

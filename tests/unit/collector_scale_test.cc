@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -78,6 +79,13 @@ class CollectorScale : public testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
+  int log_lines(const std::string& text) const {
+    std::istringstream all(log());
+    int found = 0;
+    for (std::string line; std::getline(all, line);) found += line.find(text) != line.npos;
+    return found;
+  }
+
   ScratchFolder folder_;
 };
 
@@ -114,6 +122,11 @@ TEST_F(CollectorScale, EveryNodeCountsOnceAndIsAnswered) {
   plan.user.flops = 1'234'567'890'123'456'789;
   const StepLink link;
   Nodes nodes(plan, {.late = {7, 11, plan.nodes - 1}}, link, mungeds->others->socket());
+  // The collector stays for its line to stand: here, until the last node has had its answer. One
+  // that did not wait for it asks again.
+  fake_accounting.refuses = [&] {
+    return fake_accounting.count(Outcome::kWritten) > 0 && nodes.seen->answered < plan.nodes - 1;
+  };
   forget_peak_memory();
   const double before = memory_mib("VmRSS");
   Collector(plan, link.collector()).follow();
@@ -136,9 +149,12 @@ TEST_F(CollectorScale, EveryNodeCountsOnceAndIsAnswered) {
   expect_sums(job, sums_of_nodes(plan));
   // Not by node: the line, and once or twice to see that it stands.
   EXPECT_EQ(fake_accounting.count(Outcome::kWritten), 1);
-  EXPECT_LE(fake_accounting.edits.size(), 4u);
+  EXPECT_LE(fake_accounting.count(Outcome::kUnchanged), 3);
   EXPECT_EQ(fake_accounting.most_at_once, 1);
   EXPECT_LE(grown, 64) << "MiB";
+  // Strangers' noise: the first one, and how many at the end.
+  EXPECT_EQ(log_lines("refused a message from "), 1);
+  EXPECT_LE(log_lines("refused "), 2);
   EXPECT_FALSE(std::filesystem::exists(plan.folder));
 }
 
@@ -160,6 +176,20 @@ TEST_F(CollectorScale, NodesThatNeverEndMakeTheLinePartial) {
   expect_sums(job, sums_of_nodes(plan, missing));
   EXPECT_TRUE(job.merged.contains(plan.step));
   EXPECT_GE(fake_accounting.asked, 2);  // a node came later than it was first asked
+}
+
+// Slurm says that the step is over while a node has yet to try again.
+TEST_F(CollectorScale, ANodeThatLivesIsWaitedFor) {
+  const StepPlan plan = plan_of_nodes(8);
+  const StepLink link;
+  Nodes nodes(plan, {.late = {5}, .late_by = milliseconds(5000)}, link, mungeds->others->socket());
+  fake_accounting.runs = [&] { return nodes.seen->answered < plan.nodes - 2; };
+  Collector(plan, link.collector()).follow();
+  nodes.join();
+  EXPECT_EQ(nodes.seen->answered, plan.nodes - 1);
+  EXPECT_EQ(line().partial, "");
+  expect_sums(line(), sums_of_nodes(plan));
+  EXPECT_FALSE(std::filesystem::exists(plan.folder));
 }
 
 // A step's nodes end, and connect, at the same moment: who has a place keeps it until he has
@@ -269,9 +299,79 @@ TEST_F(CollectorScale, ATakeoverThatFindsNoDaemonLeavesTheRecords) {
   EXPECT_TRUE(std::filesystem::exists(plan.folder));
   // Later it answers, and the next takeover finds all there was.
   fake_accounting.refusals = 0;
-  Collector(plan, -1).take_over(5s);
+  Collector(plan, -1).take_over(60s);
   expect_sums(line(), sums_of_nodes(plan));
   EXPECT_FALSE(std::filesystem::exists(plan.folder));
+}
+
+// The first node's collector dies while slurmctld is away: what others told it, who have removed
+// their records since, is in the line of the one that takes over.
+TEST_F(CollectorScale, AnOutageThatOutlivesTheCollectorLosesNoNode) {
+  const StepPlan plan = plan_of_nodes(16);
+  const StepLink link;
+  Nodes nodes(plan, {}, link, mungeds->others->socket());
+  const pid_t collector = fork();
+  if (collector == 0) {
+    fake_accounting.refusals = 1'000;
+    Collector(plan, link.collector()).follow();
+    _exit(0);
+  }
+  const std::string heard = plan.folder + "/heard";
+  while (nodes.seen->answered < plan.nodes - 1 || !std::filesystem::exists(heard)) {
+    std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_TRUE(link.is_released());
+  kill(collector, SIGKILL);
+  EXPECT_EQ(waitpid(collector, nullptr, 0), collector);
+  nodes.join();
+
+  // The daemons are still away, and then they are not.
+  fake_accounting.refusals = 1'000;
+  Collector(plan, -1).take_over(500ms);
+  EXPECT_TRUE(std::filesystem::exists(heard));
+  fake_accounting.refusals = 0;
+  Collector(plan, -1).take_over(5s);
+  EXPECT_EQ(line().partial, "");
+  expect_sums(line(), sums_of_nodes(plan));
+  EXPECT_FALSE(std::filesystem::exists(plan.folder));
+}
+
+// All nodes lost their power: their epilogs take over, at about the same time.
+TEST_F(CollectorScale, ATakeoverWaitsForTheOthersTakeovers) {
+  const StepPlan plan = plan_of_nodes(2);
+  StepPlan other = plan;
+  other.node_id = 1;
+  other.node = "n1";
+  other.folder = step_folder(other);
+  other.site.munge = mungeds->others->socket();
+  ASSERT_TRUE(leave_records(other));
+  // Alone it finds nobody, and keeps its records.
+  fake_accounting.runs = [] { return false; };
+  Collector(other, -1).take_over(100ms);
+  EXPECT_TRUE(std::filesystem::exists(other.folder));
+
+  std::thread late([&] {
+    std::this_thread::sleep_for(1s);
+    Collector(other, -1).take_over(20s);
+  });
+  Collector(plan, -1).take_over(20s);
+  late.join();
+  EXPECT_EQ(line().partial, "");
+  EXPECT_TRUE(line().sums.compute_ns == 2 * sums_of_nodes(plan_of(1, "", "")).compute_ns);
+  EXPECT_FALSE(std::filesystem::exists(plan.folder));
+  EXPECT_FALSE(std::filesystem::exists(other.folder));
+}
+
+// Its first node never came back.
+TEST_F(CollectorScale, ANodesLastWordIsForgottenAfterAWeek) {
+  StepPlan plan = plan_of_nodes(2);
+  plan.node_id = 1;
+  plan.started_ns -= 8ull * 24 * 3600 * kSecond;
+  std::filesystem::remove_all(plan.folder);
+  ASSERT_TRUE(leave_records(plan));
+  Collector(plan, -1).take_over(100ms);
+  EXPECT_FALSE(std::filesystem::exists(plan.folder));
+  EXPECT_EQ(log_lines("gave up: this node's sums are missing"), 1);
 }
 
 // Steps of a job that end at the same time, on one node: one edit at a time, and none is lost.
@@ -281,12 +381,30 @@ TEST_F(CollectorScale, StepsOfANodeEditOneAfterTheOther) {
   std::vector<StepPlan> plans;
   for (uint32_t step = 0; step < kSteps; ++step) plans.push_back(plan_of_nodes(1, step));
   std::vector<std::thread> collectors;
+  std::vector<FakeAccounting::Clock::time_point> ends(kSteps, FakeAccounting::Clock::now());
   for (const StepPlan& plan : plans) {
-    collectors.emplace_back([&plan] { Collector(plan, -1).take_over(20s); });
+    collectors.emplace_back([&plan] { Collector(plan, -1).take_over(60s); });
   }
   for (std::thread& collector : collectors) collector.join();
-  EXPECT_EQ(fake_accounting.most_at_once, 1);
-  EXPECT_EQ(fake_accounting.count(Outcome::kWritten), static_cast<int>(kSteps));
+  // Who has waited half a second for another's edit goes on all the same: then an edit may be lost,
+  // and is repeated. Only a machine that stops a collector in its edit of 30 ms brings that about.
+  auto edits = fake_accounting.edits;
+  std::ranges::sort(edits, {}, &FakeAccounting::Seen::begin);
+  bool overtaken = false;
+  auto free = FakeAccounting::Clock::time_point::min();
+  for (const FakeAccounting::Seen& edit : edits) {
+    if (edit.begin < free) {
+      overtaken = true;
+      EXPECT_GE(edit.begin - ends[edit.step], 500ms) << "step " << edit.step << " has not waited";
+    }
+    free = std::max(free, edit.end);
+    ends[edit.step] = edit.end;
+  }
+  if (overtaken) {
+    EXPECT_GE(fake_accounting.count(Outcome::kWritten), static_cast<int>(kSteps));
+  } else {
+    EXPECT_EQ(fake_accounting.count(Outcome::kWritten), static_cast<int>(kSteps));
+  }
   const Comment job = line();
   for (uint32_t step = 0; step < kSteps; ++step) EXPECT_TRUE(job.merged.contains(step));
   EXPECT_TRUE(job.sums.compute_ns == kSteps * sums_of_nodes(plans[0]).compute_ns);

@@ -22,14 +22,18 @@ fi
 mfu-topo audit --fabric "$folder/fabric" "${names[@]}" --json >"$folder/fabric.json"
 case $? in 0) ;; 1 | 2) note 1 ;; *) note 2 ;; esac
 
-# GPUs, adapters and NUMA nodes of every node that has room for one more task: the nodes look at themselves. On the others the
-# plugin audits each step when it begins.
-nodes=$(sinfo -h -N -t idle,mix -o %N | sort -u | paste -sd,)
-if [[ -n $nodes ]]; then
-    srun -Q --nodes="$(tr , '\n' <<<"$nodes" | wc -l)" --ntasks-per-node=1 --nodelist="$nodes" --mem=0 --overcommit --label \
-        --immediate=60 mfu-topo audit >"$folder/nodes.txt" 2>&1
-    case $? in 0) ;; 1 | 2) note 1 ;; *) note 2 ;; esac
-fi
+# GPUs, adapters and NUMA nodes of every node that has room for one more task: the nodes look at themselves, partition by
+# partition, each node once. On the others the plugin audits each step when it begins.
+: >"$folder/nodes.txt"
+while read -r partition nodes; do
+    # shellcheck disable=SC2016 # for the node's shell
+    SLURM_EXIT_ERROR=9 SLURM_EXIT_IMMEDIATE=9 srun -Q --partition="$partition" --nodelist="$nodes" \
+        --nodes="$(tr , '\n' <<<"$nodes" | wc -l)" --ntasks-per-node=1 --mem=100M --overcommit --immediate=60 \
+        bash -c 'mfu-topo audit 2>&1 | sed "s/^/$SLURMD_NODENAME: /"; exit "${PIPESTATUS[0]}"' \
+        </dev/null >>"$folder/nodes.txt" 2>&1
+    case $? in 0) ;; 1 | 2) note 1 ;; *) note 2 ;; esac # 9: no allocation, or Slurm's own trouble
+done < <(sinfo -h -N -t idle,mix -o '%a %R %N' | awk '$1 == "up" && !seen[$3]++ { nodes[$2] = nodes[$2] "," $3 }
+    END { for (partition in nodes) print partition, substr(nodes[partition], 2) }')
 
 # What Slurm believes against what is plugged in.
 if [[ -n $conf ]]; then
@@ -38,10 +42,13 @@ if [[ -n $conf ]]; then
     case $? in 0) ;; 1) note 1 ;; *) note 2 ;; esac
 fi
 
-# The placement of what runs now.
-squeue -h -t R -o %A | sort -u | while read -r job; do
-    mfu-topo audit --fabric "$folder/fabric" "${names[@]}" --job "$job" 2>/dev/null | sed "s/^/job $job: /"
-done >"$folder/jobs.txt"
+# The placement of what runs now. A job that has ended meanwhile is nobody's trouble.
+: >"$folder/jobs.txt"
+for job in $(squeue -h -t R -o %A | sort -u); do
+    said=$(mfu-topo audit --fabric "$folder/fabric" "${names[@]}" --job "$job" 2>&1)
+    case $? in 0) ;; 1 | 2) note 1 ;; *) [[ -z $(squeue -h -t R -j "$job" 2>/dev/null) ]] || note 2 ;; esac
+    [[ -z $said ]] || printf '%s\n' "job $job: ${said//$'\n'/$'\n'job $job: }" >>"$folder/jobs.txt"
+done
 
 wc -l "$folder"/{nodes,topology,jobs}.txt 2>/dev/null | sed '/total$/d'
 exit "$worst"

@@ -33,6 +33,12 @@ const Column<GroupRow>& column_of(std::string_view title) {
                        [&](const auto& column) { return column.title == title; });
 }
 
+const Column<JobRow>& why_column() {
+  const auto columns = row_columns();
+  return *std::find_if(columns.begin(), columns.end(),
+                       [](const auto& column) { return column.title == "WHY"; });
+}
+
 struct Tile {
   const char* words;
   const char* figure;
@@ -57,12 +63,13 @@ void write_tiles(std::ostream& out, const GroupSums& total) {
   out << "<section><h2>All together</h2><div class=\"tiles\">\n";
   for (const Tile& tile : kTiles) {
     const Column<GroupRow>& column = column_of(tile.figure);
-    out << "<div class=\"tile\" title=\"" << escaped(column.meaning) << "\"><b>" << column.cell(row)
+    const std::string figure = column.cell(row);
+    out << "<div class=\"tile\" title=\"" << escaped(column.meaning) << "\"><b>" << figure
         << "</b><span>" << tile.words;
     const std::string basis = total.bases_text();
     if (column.title == "MFU" && !basis.empty()) out << " (" << basis << ")";
     out << "</span>";
-    if (tile.cover != nullptr) {
+    if (tile.cover != nullptr && figure != "-") {
       out << "<span>of " << column_of(tile.cover).cell(row) << " of the GPU-hours</span>";
     }
     out << "</div>\n";
@@ -70,16 +77,42 @@ void write_tiles(std::ostream& out, const GroupSums& total) {
   out << "</div></section>\n";
 }
 
-// The usual columns without keys, those that no row fills left out.
-std::vector<const Column<GroupRow>*> filled_columns(std::span<const GroupRow> rows) {
-  std::vector<const Column<GroupRow>*> filled;
+// A column of a table, and that of the share of the GPU-hours that its figures are of, if it stands
+// in the same cells.
+struct Figure {
+  const Column<GroupRow>* column;
+  const Column<GroupRow>* cover;
+};
+
+bool is_cover_of(const Column<GroupRow>& cover, const Column<GroupRow>& figure) {
+  return cover.title.ends_with("-OF") &&
+         cover.title.substr(0, cover.title.size() - 3) == figure.title;
+}
+
+// What the page is about comes first: a narrow display cuts off the rest. Then the usual columns,
+// those that no row fills left out.
+std::vector<Figure> figures_of_groups(std::span<const GroupRow> rows) {
+  std::vector<Figure> figures = {{&column_of("WASTED"), nullptr}, {&column_of("UNKNOWN"), nullptr}};
+  const size_t first = figures.size();
   for (const Column<GroupRow>& column : group_columns().subspan(kGroupBys)) {
+    if (column.title == "WASTED" || column.title == "UNKNOWN") continue;
     const bool any = std::any_of(rows.begin(), rows.end(),
                                  [&](const GroupRow& row) { return column.cell(row) != "-"; });
-    const bool shown = column.shown == Shown::kAlways || (column.shown == Shown::kFilled && any);
-    if (shown) filled.push_back(&column);
+    if (column.shown != Shown::kAlways && !(column.shown == Shown::kFilled && any)) continue;
+    if (figures.size() > first && is_cover_of(column, *figures.back().column)) {
+      figures.back().cover = &column;
+    } else {
+      figures.push_back({&column, nullptr});
+    }
   }
-  return filled;
+  return figures;
+}
+
+std::vector<Figure> figures_of_jobs() {
+  return {{&column_of("WASTED"), nullptr},
+          {&column_of("GPU-HOURS"), nullptr},
+          {&column_of("MFU"), &column_of("MFU-OF")},
+          {&column_of("IDLE"), &column_of("TIME-OF")}};
 }
 
 void write_split(std::ostream& out, const GroupSums& sums) {
@@ -92,48 +125,48 @@ void write_split(std::ostream& out, const GroupSums& sums) {
       << "%\"></div></div></td>";
 }
 
-// MFU-OF stands in MFU's cells, and so on.
-bool is_cover_of(const Column<GroupRow>& cover, const Column<GroupRow>& figure) {
-  return cover.title.ends_with("-OF") &&
-         cover.title.substr(0, cover.title.size() - 3) == figure.title;
+// What stands before and behind a row's figures.
+struct RowTexts {
+  std::vector<std::string> keys;
+  std::string why;
+};
+
+void write_head(std::ostream& out, const std::vector<std::string>& keys,
+                const std::vector<Figure>& figures) {
+  out << "<thead><tr>";
+  for (const std::string& key : keys) out << "<th class=\"left\">" << escaped(key) << "</th>";
+  out << "<th class=\"left bar\">used, wasted, unknown</th>";
+  for (const Figure& figure : figures) {
+    out << "<th" << (figure.column->right ? "" : " class=\"left\"") << " title=\""
+        << escaped(figure.column->meaning) << "\">" << figure.column->title
+        << (figure.cover != nullptr ? " of" : "") << "</th>";
+  }
 }
 
-// `keys`: titles of the columns that come first, and their texts a row.
+// `keys`: titles of the columns that come first. `why`: the last column's meaning; empty: there is
+// none.
 void write_rows(std::ostream& out, const std::vector<std::string>& keys,
-                const std::vector<std::vector<std::string>>& texts,
-                std::span<const GroupRow> rows) {
-  const auto columns = filled_columns(rows);
-  // Calls visit with each column and that of its share, if it has one.
-  const auto each_figure = [&](auto visit) {
-    for (size_t i = 0; i < columns.size(); ++i) {
-      const bool covered = i + 1 < columns.size() && is_cover_of(*columns[i + 1], *columns[i]);
-      visit(*columns[i], covered ? columns[i + 1] : nullptr);
-      i += covered ? 1 : 0;
-    }
-  };
-  out << "<div class=\"scroll\"><table><thead><tr>";
-  for (const std::string& key : keys) out << "<th class=\"left\">" << escaped(key) << "</th>";
-  out << "<th class=\"left\">used, wasted, unknown</th>";
-  each_figure([&](const Column<GroupRow>& figure, const Column<GroupRow>* cover) {
-    out << "<th" << (figure.right ? "" : " class=\"left\"") << " title=\""
-        << escaped(figure.meaning) << "\">" << figure.title << (cover != nullptr ? " of" : "")
-        << "</th>";
-  });
+                const std::vector<RowTexts>& texts, std::span<const GroupRow> rows,
+                const std::vector<Figure>& figures, std::string_view why = {}) {
+  out << "<div class=\"scroll\"><table>";
+  write_head(out, keys, figures);
+  if (!why.empty()) out << "<th class=\"left\" title=\"" << escaped(why) << "\">WHY</th>";
   out << "</tr></thead><tbody>\n";
   for (size_t i = 0; i < rows.size(); ++i) {
     out << "<tr>";
-    for (const std::string& text : texts[i]) {
+    for (const std::string& text : texts[i].keys) {
       out << "<td class=\"left\">" << escaped(text) << "</td>";
     }
     write_split(out, rows[i].sums);
-    each_figure([&](const Column<GroupRow>& figure, const Column<GroupRow>* cover) {
-      const std::string cell = figure.cell(rows[i]);
-      out << (figure.right ? "<td>" : "<td class=\"left\">") << escaped(cell);
-      if (cover != nullptr && cell != "-") {
-        out << " <span class=\"soft\">" << cover->cell(rows[i]) << "</span>";
+    for (const Figure& figure : figures) {
+      const std::string cell = figure.column->cell(rows[i]);
+      out << (figure.column->right ? "<td>" : "<td class=\"left\">") << escaped(cell);
+      if (figure.cover != nullptr && cell != "-") {
+        out << " <span class=\"soft\">" << figure.cover->cell(rows[i]) << "</span>";
       }
       out << "</td>";
-    });
+    }
+    if (!why.empty()) out << "<td class=\"why\">" << escaped(texts[i].why) << "</td>";
     out << "</tr>\n";
   }
   out << "</tbody></table></div>\n";
@@ -147,16 +180,16 @@ void write_groups(std::ostream& out, const Groups& groups, const std::optional<S
     keys.push_back(group_name(by));
     title.append(title.empty() ? "By " : " and ").append(keys.back());
   }
-  std::vector<std::vector<std::string>> texts;
+  std::vector<RowTexts> texts;
   std::vector<GroupRow> rows;
   const auto ordered = sorted_groups(groups, sort);
   for (const Group* group : ordered) {
     if (rows.size() == most) break;
-    texts.push_back(group->key);
+    texts.push_back({group->key, {}});
     rows.push_back({groups.by(), group->key, group->sums});
   }
   out << "<section><h2>" << title << "</h2>\n";
-  write_rows(out, keys, texts, rows);
+  write_rows(out, keys, texts, rows, figures_of_groups(rows));
   if (ordered.size() > rows.size()) {
     out << "<p class=\"soft\">" << ordered.size() - rows.size()
         << " more are in mfu-report --by.</p>\n";
@@ -168,19 +201,30 @@ void write_definitions(std::ostream& out) {
   out << "<section><h2>What the figures mean</h2>\n<p class=\"soft\">Each figure is of the runs "
          "that it is known for, weighted by GPU time (MFU and HFU by GPU time and peak); beside it "
          "stands the share of the GPU-hours that it is of (in the tables' columns with "
-         "\"of\"). Wasted is allocated time in which no "
+         "\"of\"; of COMM it is TIME-OF, of IDLE too). Wasted is allocated time in which no "
          "kernel and no copy ran: idle, or outside of job steps. What is not known is counted "
          "apart, never as used or wasted. Low MFU is no waste: the two say different "
          "things.</p>\n<dl>";
   for (const Column<GroupRow>& column : group_columns().subspan(kGroupBys)) {
     out << "<dt>" << column.title << "</dt><dd>" << escaped(column.meaning) << "</dd>\n";
   }
-  out << "</dl></section>\n";
+  out << "<dt>WHY</dt><dd>" << escaped(why_column().meaning)
+      << "; of the job's last run</dd>\n</dl></section>\n";
+}
+
+// Of a job's last run.
+std::string why_text(std::span<const Job> runs) {
+  static const Comment kNoLine;
+  RunReader reader;
+  FieldReading reading;
+  for (const Job& run : runs) reading = reader.read(run);
+  const Comment& line = reading.line ? *reading.line : kNoLine;
+  return why_column().cell({runs.back(), reading, line, figures(line), line.total()});
 }
 
 // A job whose runs have been added up.
 struct PageJob {
-  std::vector<std::string> texts;
+  RowTexts texts;
   GroupSums sums;
 };
 bool wastes_more(const PageJob& left, const PageJob& right) {
@@ -218,8 +262,7 @@ class PageReport : public Report {
     if (job.wasted_ns == 0) return;
     if (jobs_.size() == kMostJobs && job.wasted_ns <= jobs_.front().sums.wasted_ns) return;
     const Job& last = runs.back();
-    jobs_.push_back(
-        {{last.id, last.name, last.user, last.account, last.partition, last.state}, job});
+    jobs_.push_back({{{last.id, last.name, last.user, last.state}, why_text(runs)}, job});
     std::push_heap(jobs_.begin(), jobs_.end(), wastes_more);
     if (jobs_.size() <= kMostJobs) return;
     std::pop_heap(jobs_.begin(), jobs_.end(), wastes_more);
@@ -255,14 +298,15 @@ class PageReport : public Report {
     if (jobs_.empty()) return;
     std::sort_heap(jobs_.begin(), jobs_.end(), wastes_more);
     static const std::vector<GroupBy> kBy;
-    std::vector<std::vector<std::string>> texts;
+    std::vector<RowTexts> texts;
     std::vector<GroupRow> rows;
     for (const PageJob& job : jobs_) {
       texts.push_back(job.texts);
-      rows.push_back({kBy, job.texts, job.sums});
+      rows.push_back({kBy, job.texts.keys, job.sums});
     }
     out_ << "<section><h2>Jobs that wasted most GPU-hours</h2>\n";
-    write_rows(out_, {"job", "name", "user", "account", "partition", "state"}, texts, rows);
+    write_rows(out_, {"job", "name", "user", "state"}, texts, rows, figures_of_jobs(),
+               why_column().meaning);
     out_ << "</section>\n";
   }
 

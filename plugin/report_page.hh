@@ -33,15 +33,18 @@ p { margin:4px 0 8px; }
 .tile span { display:block; color:var(--soft); font-size:13px; }
 .legend { display:flex; flex-wrap:wrap; gap:4px 16px; margin-bottom:8px; color:var(--soft); font-size:13px; }
 .legend i { display:inline-block; width:11px; height:11px; border-radius:2px; margin-right:6px; }
-svg { display:block; width:100%; height:auto; margin-bottom:12px; }
+.plot { margin:0 0 12px 64px; }
+.plot > svg { display:block; overflow:visible; }
 svg text { fill:var(--soft); font-size:12px; }
 .grid { stroke:var(--line); }
 .scroll { overflow-x:auto; }
-table { border-collapse:collapse; width:100%; font-variant-numeric:tabular-nums; }
-th { text-align:right; font-weight:500; color:var(--soft); border-bottom:1px solid var(--line); padding:3px 6px; white-space:nowrap; }
-td { text-align:right; padding:3px 6px; border-bottom:1px solid var(--line); white-space:nowrap; }
-th.left, td.left { text-align:left; }
-td.bar { width:9%; min-width:90px; }
+table { border-collapse:collapse; width:100%; font-size:13px; font-variant-numeric:tabular-nums; }
+th { text-align:right; font-weight:500; color:var(--soft); border-bottom:1px solid var(--line); padding:3px 5px; white-space:nowrap; vertical-align:bottom; }
+td { text-align:right; padding:3px 5px; border-bottom:1px solid var(--line); white-space:nowrap; }
+th.left, td.left, td.why { text-align:left; padding-left:9px; }
+td.left { max-width:16em; overflow:hidden; text-overflow:ellipsis; }
+td.why { min-width:11em; white-space:normal; overflow-wrap:anywhere; }
+th.bar { width:9%; min-width:84px; white-space:normal; }
 .split { display:flex; height:12px; border-radius:3px; overflow:hidden; background:var(--line); }
 dt { float:left; clear:left; width:110px; font-weight:500; }
 dd { margin:0 0 4px 120px; color:var(--soft); }
@@ -49,9 +52,11 @@ dd { margin:0 0 4px 120px; color:var(--soft); }
 .idle { background:var(--idle); stroke:var(--idle); }
 .used { background:var(--used); fill:var(--used); } .wasted { background:var(--wasted); fill:var(--wasted); }
 .unknown { background:var(--unknown); fill:var(--unknown); }
-polyline { fill:none !important; stroke-width:2; }
+polyline { fill:none !important; stroke-width:2; vector-effect:non-scaling-stroke; }
 circle { fill:var(--paper); stroke-width:2; }
 circle.mfu.full { fill:var(--mfu); } circle.comm.full { fill:var(--comm); } circle.idle.full { fill:var(--idle); }
+@media (max-width: 760px) { main { padding:8px; } section { padding:10px; } .second { display:none; }
+  td.left { max-width:7em; } th.bar { min-width:60px; } }
 </style></head><body><main>
 )html";
 

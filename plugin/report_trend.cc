@@ -4,6 +4,7 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <ostream>
 
 #include "plugin/job_report.hh"
@@ -11,8 +12,11 @@
 namespace mfu {
 namespace {
 
-constexpr double kLeft = 64, kRight = 1176, kTop = 12, kBottom = 170;
-constexpr int kLabels = 8;  // along the time
+// Along the time a picture is as wide as its page, in percent; upright it is in pixels. So texts
+// have the same size on every display.
+constexpr double kTop = 12, kBottom = 170, kHeight = 200;
+constexpr int kLabels = 8;     // along the time
+constexpr int kMostTicks = 5;  // above 0
 
 std::optional<int> number(std::string_view text) {
   int value = 0;
@@ -37,52 +41,57 @@ std::vector<Point> points_of(const Groups& groups) {
   return points;
 }
 
-// 1, 2 or 5 times a power of ten that is at least `value`.
-double round_up(double value) {
-  const double power = std::pow(10, std::floor(std::log10(value)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (value <= factor * power) return factor * power;
-  }
-  return 10 * power;
+// Digits that a double's arithmetic has not made up.
+std::string tick_text(double value) {
+  char text[32];
+  return {text, std::to_chars(text, std::end(text), value, std::chars_format::general, 9).ptr};
+}
+
+// In percent; a thousandth of them is less than a pixel.
+std::string place_text(double percent) {
+  char text[32];
+  return {text, std::to_chars(text, std::end(text), percent, std::chars_format::fixed, 3).ptr};
 }
 
 // The frame of a picture: time along x, one place a period.
 class Picture {
  public:
-  Picture(std::ostream& out, const std::vector<Point>& points, double top, const char* name)
+  Picture(std::ostream& out, const std::vector<Point>& points, const Axis& axis, const char* name)
       : out_(out),
         first_(points.front().number),
-        step_((kRight - kLeft) / static_cast<double>(points.back().number - first_ + 1)),
-        top_(top) {
-    out << "<svg viewBox=\"0 0 1200 200\" role=\"img\" aria-label=\"" << name << "\">\n";
+        step_(100 / static_cast<double>(points.back().number - first_ + 1)),
+        axis_(axis) {
+    out << "<div class=\"plot\"><svg width=\"100%\" height=\"" << kHeight
+        << "\" role=\"img\" aria-label=\"" << name << "\">\n";
   }
-  ~Picture() { out_ << "</svg>\n"; }
+  ~Picture() { out_ << "</svg></div>\n"; }
   Picture(const Picture&) = delete;
   Picture& operator=(const Picture&) = delete;
 
   double x(const Point& point) const {
-    return kLeft + (static_cast<double>(point.number - first_) + 0.5) * step_;
+    return (static_cast<double>(point.number - first_) + 0.5) * step_;
   }
   double y(double value) const {
-    return kBottom - (kBottom - kTop) * std::clamp(value / top_, 0.0, 1.0);
+    return kBottom - (kBottom - kTop) * std::clamp(value / axis_.top(), 0.0, 1.0);
   }
-  double bar_width() const { return std::max(1.0, std::min(60.0, step_ * 0.7)); }
+  double bar_width() const { return std::clamp(step_ * 0.7, 0.1, 5.0); }
 
-  void axes(const std::vector<Point>& points, const std::string& top_text) {
-    for (const double share : {0.0, 0.5, 1.0}) {
-      const std::string at = fixed_text(y(top_ * share));
-      out_ << "<line class=\"grid\" x1=\"64\" x2=\"1176\" y1=\"" << at << "\" y2=\"" << at
-           << "\"/>\n";
+  void axes(const std::vector<Point>& points, const char* unit) {
+    for (int i = 0; i <= axis_.steps; ++i) {
+      const double value = i * axis_.step;
+      const std::string at = fixed_text(y(value));
+      out_ << "<line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"" << at << "\" y2=\"" << at
+           << "\"/><text x=\"-8\" y=\"" << fixed_text(y(value) + 4) << "\" text-anchor=\"end\">"
+           << tick_text(value) << unit << "</text>\n";
     }
-    out_ << "<text x=\"56\" y=\"" << kTop + 5 << "\" text-anchor=\"end\">" << top_text
-         << "</text><text x=\"56\" y=\"" << kBottom + 4 << "\" text-anchor=\"end\">0</text>\n";
     double free = 0;
-    const double apart = (kRight - kLeft) / kLabels;
+    bool second = false;  // of two; a narrow display has room for the first
     for (const Point& point : points) {
       if (x(point) < free) continue;
-      free = x(point) + apart;
-      out_ << "<text x=\"" << fixed_text(x(point)) << "\" y=\"190\" text-anchor=\"middle\">"
-           << point.text << "</text>\n";
+      free = x(point) + 100.0 / kLabels;
+      out_ << "<text" << (second ? " class=\"second\"" : "") << " x=\"" << place_text(x(point))
+           << "%\" y=\"190\" text-anchor=\"middle\">" << point.text << "</text>\n";
+      second = !second;
     }
   }
 
@@ -90,7 +99,7 @@ class Picture {
   std::ostream& out_;
   long first_;
   double step_;
-  double top_;
+  Axis axis_;
 };
 
 struct Line {
@@ -114,7 +123,10 @@ void write_line(std::ostream& out, const Picture& picture, const std::vector<Poi
   long expected = 0;
   const auto end_stretch = [&] {
     if (!stretch.empty()) {
-      out << "<polyline class=\"" << line.style << "\" points=\"" << stretch << "\"/>\n";
+      // Points have no percent; this is a picture of 100 x kHeight stretched over the other one.
+      out << "<svg viewBox=\"0 0 100 " << kHeight
+          << "\" preserveAspectRatio=\"none\"><polyline class=\"" << line.style << "\" points=\""
+          << stretch << "\"/></svg>\n";
     }
     stretch.clear();
   };
@@ -123,12 +135,12 @@ void write_line(std::ostream& out, const Picture& picture, const std::vector<Poi
     if (point.number != expected || value < 0) end_stretch();
     expected = point.number + 1;
     if (value < 0) continue;
-    const std::string x = fixed_text(picture.x(point));
-    const std::string y = fixed_text(picture.y(value));
+    const std::string x = place_text(picture.x(point));
+    const std::string y = fixed_text(picture.y(value * 100));
     stretch += x + "," + y + " ";
     const double share = point.sums->of_allocated(point.sums->*line.base);
     marks += "<circle class=\"" + std::string(line.style) + (share >= 0.5 ? " full" : "") +
-             "\" cx=\"" + x + "\" cy=\"" + y + "\" r=\"3.5\"><title>" + std::string(point.text) +
+             "\" cx=\"" + x + "%\" cy=\"" + y + "\" r=\"3.5\"><title>" + std::string(point.text) +
              ": " + line.name + " " + percent_text(value) + " of " + coverage_text(share) +
              " of the GPU-hours</title></circle>\n";
   }
@@ -159,14 +171,26 @@ void write_bars(std::ostream& out, const Picture& picture, const Point& point) {
     below += part.ns;
     const double top = picture.y(hours(below));
     out << "<rect class=\"" << part.name << "\" x=\""
-        << fixed_text(picture.x(point) - picture.bar_width() / 2) << "\" width=\""
-        << fixed_text(picture.bar_width()) << "\" y=\"" << fixed_text(top) << "\" height=\""
+        << place_text(picture.x(point) - picture.bar_width() / 2) << "%\" width=\""
+        << place_text(picture.bar_width()) << "%\" y=\"" << fixed_text(top) << "\" height=\""
         << fixed_text(bottom - top) << "\"/>";
   }
   out << "</g>\n";
 }
 
 }  // namespace
+
+Axis axis_to(double most) {
+  most = std::max(most, 0.1);
+  double power = std::pow(10, std::floor(std::log10(most)) - 1);
+  for (;; power *= 10) {
+    for (const double factor : {1.0, 2.0, 2.5, 5.0}) {
+      const double step = factor * power;
+      const double steps = std::ceil(most / step - 1e-9);
+      if (steps <= kMostTicks) return {step, static_cast<int>(steps)};
+    }
+  }
+}
 
 std::optional<long> period_number(GroupBy by, std::string_view text) {
   using namespace std::chrono;
@@ -215,18 +239,18 @@ void write_trend(std::ostream& out, const Groups& groups) {
          "class=\"comm\"></i>exposed communication</span><span><i class=\"idle\"></i>idle"
          "</span></div>\n";
   {
-    const double top = share <= 0.25 ? 0.25 : share <= 0.5 ? 0.5 : 1;
-    Picture picture(out, points, top, "MFU, exposed communication and idle time");
-    picture.axes(points, std::to_string(static_cast<int>(top * 100)) + "%");
+    // Above 100% is no share: such a mark stands at the top.
+    Picture picture(out, points, axis_to(std::min(share, 1.0) * 100),
+                    "MFU, exposed communication and idle time");
+    picture.axes(points, "%");
     for (const Line& line : kLines) write_line(out, picture, points, line);
   }
   out << "<div class=\"legend\"><span><i class=\"used\"></i>GPU-hours used</span><span><i "
          "class=\"wasted\"></i>wasted</span><span><i class=\"unknown\"></i>not "
          "known</span></div>\n";
   {
-    const double top = round_up(std::max(most, 0.1));
-    Picture picture(out, points, top, "GPU-hours");
-    picture.axes(points, fixed_text(top));
+    Picture picture(out, points, axis_to(most), "GPU-hours");
+    picture.axes(points, " h");
     for (const Point& point : points) write_bars(out, picture, point);
   }
   out << "</section>\n";

@@ -18,6 +18,15 @@ std::optional<long> period_number(GroupBy by, std::string_view text);
 // `groups`: by one period.
 long periods_spanned(const Groups& groups);
 
+// Ticks from 0 on: `step` is 1, 2, 2.5 or 5 times a power of ten.
+struct Axis {
+  double step;
+  int steps;  // 1 to 5
+  double top() const { return step * steps; }
+};
+// The finest one that reaches `most`; for less than 0.1 as for that.
+Axis axis_to(double most);
+
 // Two pictures: MFU, exposed communication and idle time in percent; GPU-hours used, wasted and
 // unknown. Nothing for fewer than two periods.
 void write_trend(std::ostream& out, const Groups& groups);

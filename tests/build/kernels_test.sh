@@ -191,6 +191,8 @@ done
 MFU_COUNT=off MFU_GPU_FAKE=1 run tests/gpu/run "$B"
 is "$code" 1 'tests/gpu/run: a profiler that counts nothing fails it'
 is "$(grep -c '^not ok - .*FLOPs' <<<"$out")" 10 'tests/gpu/run: wherever FLOPs are compared'
+MFU_GPU_LIMIT=6 MFU_GPU_FAKE=1 run tests/gpu/run "$B"
+is "$code: $(grep '^not ok' <<<"$out")" '1: not ok - all within 6 s' 'tests/gpu/run: ends when its time is over'
 FAKE_CUDA_DEVICES=0 MFU_GPU_FAKE=1 run tests/gpu/run "$B"
 is "$code: $(tail -n 1 <<<"$out")" '3: 0 passed, 0 failed, 1 skipped' 'tests/gpu/run: without a GPU nothing is claimed'
 done_testing

@@ -70,6 +70,9 @@ is "$(find "$root" -type f -perm /022)" '' 'installed: nothing that others may w
 is "$(readelf -d "$libraries"/* "$root"/opt/mfu/bin/* 2>/dev/null | grep -E 'R(UN)?PATH' | grep -F "$PWD")" '' \
     'installed: no path of the build folder is searched'
 like "$("$libraries/mfu-collector" --version)" '^mfu-collector [0-9.]+$' 'installed: the collector runs'
+is "$(cd "$root/opt/mfu/share/doc/slurm-mfu/examples" && sed '/^#/d' plugstack.conf enroot.fstab mfu-live.service |
+    grep -oE '/[^ =]+' | grep -v '^/var/' | sort -u | paste -sd' ')" \
+    "$(echo /opt/mfu/{bin/mfu-live,lib/slurm-mfu,lib/slurm-mfu/spank_mfu.so})" 'installed: the examples name what is installed'
 
 # --- configure names all that is missing, at once, with its package. A compiler that lacks headers stands for the machine.
 

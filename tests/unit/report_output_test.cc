@@ -2,6 +2,7 @@
 // others can break out of its place.
 #include <gtest/gtest.h>
 
+#include "plugin/report_trend.hh"
 #include "tests/unit/report_group_samples.hh"
 
 namespace mfu {
@@ -130,12 +131,55 @@ TEST(Page, HasTheFiguresWithTheirShareAndBasis) {
         "<b>36.4%</b><span>MFU (gemm)</span><span>of 80.9% of the GPU-hours</span>",
         "<b>7.6</b><span>GPU-hours wasted</span>", "<b>4.3</b><span>GPU-hours not known</span>",
         "<td class=\"left\">alice</td><td class=\"bar\">",
-        "<td>2</td><td>24.0</td><td>36.4% <span class=\"soft\">94.4%</span></td>",
+        "<td>7.6</td><td>0.3</td><td>2</td><td>24.0</td>"
+        "<td>36.4% <span class=\"soft\">94.4%</span></td>",
         "3 jobs, 1 more without GPUs or time", "<h2>By user</h2>",
         "<h2>Jobs that wasted most GPU-hours</h2>", "<dt>WASTED</dt>"}) {
     EXPECT_NE(page.find(part), page.npos) << part;
   }
   EXPECT_EQ(page_of(group_jobs()).find("<h2>By gpu</h2>") == std::string::npos, false);
+}
+
+// The titles of the table under a heading.
+std::string titles_of(std::string_view page, const std::string& heading) {
+  std::string titles;
+  const size_t start = page.find("<h2>" + heading + "</h2>");
+  if (start == page.npos) return titles;
+  const size_t end = page.find("</thead>", start);
+  for (size_t at = page.find("<th ", start); at < end; at = page.find("<th ", at + 1)) {
+    const size_t text = page.find('>', at) + 1;
+    if (!titles.empty()) titles += '|';
+    titles += page.substr(text, page.find('<', text) - text);
+  }
+  return titles;
+}
+
+TEST(Page, WhatItIsAboutStandsInFront) {
+  const std::string page = page_of(group_jobs());
+  EXPECT_EQ(
+      titles_of(page, "By user"),
+      "user|used, wasted, unknown|WASTED|UNKNOWN|JOBS|GPU-HOURS|MFU of|BASIS|COMM|IDLE|TIME-OF|"
+      "PEAK-HOURS");
+  EXPECT_EQ(titles_of(page, "Jobs that wasted most GPU-hours"),
+            "job|name|user|state|used, wasted, unknown|WASTED|GPU-HOURS|MFU of|IDLE of|WHY");
+}
+
+TEST(Page, WhyIsOfAJobsLastRun) {
+  Comment without = step_of({28'000, 1'000, 0, 0, 0, 0});
+  without.no_mfu = "no-flops";
+  Job first = group_jobs()[0];
+  Comment line;
+  merge_step(&line, without, 0);
+  line.run = 1;
+  Job last = job_of("1", 8, 3600, format_comment(line));
+  last.start = last.end = first.end + 100;
+  const std::string why = "<td class=\"why\">";
+  EXPECT_NE(page_of({first}).find(why + "-</td>"), std::string::npos);
+  EXPECT_NE(page_of({last}).find(why + "no-flops</td>"), std::string::npos);
+  EXPECT_NE(page_of({first, last}).find(why + "no-flops</td>"), std::string::npos);
+  // A line that Slurm has handed on is none.
+  last.comment = first.comment;
+  EXPECT_NE(page_of({first, last}).find(why + "no line</td>"), std::string::npos);
 }
 
 TEST(Page, NothingOfOthersIsMarkup) {
@@ -165,6 +209,36 @@ TEST(Page, TrendIsOfThePeriodThatFits) {
   EXPECT_NE(page_of(jobs).find("<h2>By week</h2>"), std::string::npos);
   jobs[2].end += time_t{3000} * 86'400;
   EXPECT_NE(page_of(jobs).find("<h2>By month</h2>"), std::string::npos);
+}
+
+TEST(Page, AxesEndJustAboveWhatTheyAreOf) {
+  struct Case {
+    double most, step;
+    int steps;
+  };
+  for (const auto& [most, step, steps] : {Case{280, 100, 3},
+                                          {250, 50, 5},
+                                          {251, 100, 3},
+                                          {1, 0.2, 5},
+                                          {0.3, 0.1, 3},
+                                          {11, 2.5, 5},
+                                          {100, 20, 5},
+                                          {52.1, 20, 3},
+                                          {1.2e6, 250e3, 5},
+                                          {0, 0.02, 5}}) {
+    const Axis axis = axis_to(most);
+    EXPECT_NEAR(axis.step, step, step * 1e-9) << most;
+    EXPECT_EQ(axis.steps, steps) << most;
+    EXPECT_GE(axis.top() * (1 + 1e-9), most);
+  }
+  // 280 and 100 GPU-hours on two days.
+  std::vector<Job> jobs = {job_of("1", 280, 3600, ""), job_of("2", 100, 3600, "")};
+  jobs[1].end += 86'400;
+  const std::string page = page_of(jobs);
+  for (const char* tick : {">0 h<", ">100 h<", ">200 h<", ">300 h<", ">0%<"}) {
+    EXPECT_EQ(count_of(page, tick), 1u) << tick;
+  }
+  EXPECT_EQ(count_of(page, " h</text>"), 4u);
 }
 
 TEST(Page, OnlyTheJobsThatWastedMost) {

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "plugin/comment_parse.hh"
+
 namespace mfu {
 
 namespace {
@@ -24,29 +26,28 @@ bool is_line_alone(std::string_view field) {
 
 FieldReading read_field(std::string_view field) {
   FieldReading reading;
-  if (is_line_alone(field)) {
-    if (auto line = parse_comment(field)) {
-      reading.text = field;
-      reading.line = std::move(*line);
-      return reading;
-    }
-  }
-  reading.text = find_comment(field);
-  if (reading.text.empty()) {
+  const auto is_sound = [&](std::string_view line) {
+    reading.text = line;
+    reading.fault = read_comment(line, &reading.line.emplace());
+    return reading.fault.empty();
+  };
+  if (is_line_alone(field) && is_sound(field)) return reading;
+  const std::string_view found = find_comment(field);
+  if (!found.empty()) {
+    if (is_sound(found)) return reading;
+  } else {
     // A line that was cut off or edited is not found, yet its reader wants to know.
     const size_t at = field.starts_with(kOpening) ? 0 : field.find(" mfu/1 ");
     if (at == field.npos) {
+      reading.line.reset();
+      reading.text = {};
       reading.fault = "no line";
       return reading;
     }
-    reading.text = field.substr(at == 0 ? 0 : at + 1);
+    if (is_sound(field.substr(at == 0 ? 0 : at + 1))) return reading;
   }
-  auto line = parse_comment(reading.text);
-  if (line) {
-    reading.line = std::move(*line);
-  } else {
-    reading.fault = "broken line: " + line.error();
-  }
+  reading.line.reset();
+  reading.fault.insert(0, "broken line: ");
   return reading;
 }
 
@@ -64,9 +65,9 @@ uint64_t nanoseconds(time_t time) {
 
 }  // namespace
 
-GoodputSums goodput_of_run(const Job& run, const std::optional<Comment>& line) {
+GoodputSums goodput_of_run(const Job& run, const Comment* line) {
   GoodputSums parts;
-  if (!line) {
+  if (line == nullptr) {
     parts.unknown_ns = allocated_gpu_ns(run);
     return parts;
   }
@@ -84,7 +85,12 @@ FieldReading RunReader::read(const Job& run) {
   FieldReading reading = read_field(run.comment);
   if (!reading.line) return reading;
   told_runs_ = std::max(told_runs_, reading.line->run + 1);
-  if (run_before_ && reading.line->run <= *run_before_) return {std::nullopt, {}, "no line"};
+  if (run_before_ && reading.line->run <= *run_before_) {
+    reading.line.reset();
+    reading.text = {};
+    reading.fault = "no line";
+    return reading;
+  }
   run_before_ = reading.line->run;
   return reading;
 }
@@ -96,7 +102,7 @@ JobGoodput goodput_of_runs(std::span<const Job> runs) {
     job.last = &run;
     if (run.elapsed_seconds == 0) continue;  // still waits, or was cancelled before it began
     const FieldReading reading = reader.read(run);
-    GoodputSums parts = goodput_of_run(run, reading.line);
+    GoodputSums parts = goodput_of_run(run, reading.line ? &*reading.line : nullptr);
     if (job.runs.count > 0) parts.restart_ns += std::exchange(parts.start_up_ns, 0);
     job.parts += parts;
     job.allocated_ns += allocated_gpu_ns(run);
@@ -117,7 +123,7 @@ void Totals::add(const Job& job, const std::optional<Comment>& line, const Figur
   const uint128 allocated = uint128{job.gpus} * job.elapsed_seconds;
   ++jobs;
   gpu_seconds += allocated;
-  parts += goodput_of_run(job, line);
+  parts += goodput_of_run(job, line ? &*line : nullptr);
   if (!line) {
     gpu_seconds_without_mfu += allocated;
     return;

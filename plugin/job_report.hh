@@ -49,9 +49,9 @@ struct FindingsReading {
 // `reading`: of run.comment.
 FindingsReading read_findings(const Job& run, const FieldReading& reading);
 
-// The parts of a run's allocated GPU time. Without a line all of it is unknown; where a job step's
-// last word is missing, what the line does not cover.
-GoodputSums goodput_of_run(const Job& run, const std::optional<Comment>& line);
+// The parts of a run's allocated GPU time. Without a line (null) all of it is unknown; where a job
+// step's last word is missing, what the line does not cover.
+GoodputSums goodput_of_run(const Job& run, const Comment* line);
 
 // A job over all its runs.
 struct JobGoodput {

@@ -21,12 +21,22 @@ double ratio(uint128 part, uint128 whole) {
   return whole == 0 ? -1 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-std::string period_text(time_t end, const char* form) {
+// Most of what strftime() takes for a day is its own.
+std::string period_text(time_t end, GroupBy by) {
   tm parts{};
-  char text[32];
   if (end == 0) return "running";
   if (localtime_r(&end, &parts) == nullptr) return "";
-  return {text, std::strftime(text, sizeof(text), form, &parts)};
+  if (by == GroupBy::kWeek) {
+    char text[32];
+    return {text, std::strftime(text, sizeof(text), "%G-W%V", &parts)};
+  }
+  std::string text = std::to_string(1900L + parts.tm_year);
+  const auto add = [&](int number) {
+    text.append({'-', static_cast<char>('0' + number / 10), static_cast<char>('0' + number % 10)});
+  };
+  add(parts.tm_mon + 1);
+  if (by == GroupBy::kDay) add(parts.tm_mday);
+  return text;
 }
 
 std::string key_text(GroupBy by, const RunShare& share) {
@@ -42,11 +52,9 @@ std::string key_text(GroupBy by, const RunShare& share) {
     case GroupBy::kGpu:
       return share.gpu;
     case GroupBy::kMonth:
-      return period_text(share.run.end, "%Y-%m");
     case GroupBy::kWeek:
-      return period_text(share.run.end, "%G-W%V");
     case GroupBy::kDay:
-      return period_text(share.run.end, "%Y-%m-%d");
+      return period_text(share.run.end, by);
   }
   return "";
 }
@@ -111,7 +119,7 @@ void add_line(const Job& run, const Comment& line, GroupSums* sums) {
     sums->hfu_ns = weight.of(std::min(total.executed_ns, total.elapsed_ns));
   }
   add_time(line, total, weight, sums);
-  const GoodputSums parts = goodput_of_run(run, line);
+  const GoodputSums parts = goodput_of_run(run, &line);
   if (goodput(parts).fraction >= 0) {
     sums->productive_ns = weight.of(parts.productive_ns);
     sums->goodput_ns = weight.of(parts.total_ns());

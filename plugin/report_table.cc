@@ -18,7 +18,7 @@ class PackedRows {
     const size_t most = widest == 0 ? kMostCell : std::min(widest, kMostCell);
     const size_t size = std::min(cell.size(), most);
     row_ += static_cast<char>(size);
-    row_.append(cell, 0, size);
+    row_.append(cell.data(), size);
     if (cell.size() > most) row_.back() = '+';
     return size;
   }
@@ -98,24 +98,28 @@ class Table {
     for (size_t i = 0; i < chosen_.size() && !bare_; ++i) {
       if (chosen_[i].shown == Shown::kFilled && !filled_[i]) chosen_[i].shown = Shown::kAsked;
     }
-    bool first = true;
-    line_.clear();
+    // Where the columns begin, two blanks apart, and their line. A cell is put into the blanks.
+    std::vector<size_t> places(chosen_.size());
+    size_t end = 0;
+    size_t between = 0;
+    for (size_t i = 0; i < chosen_.size(); ++i) {
+      if (chosen_[i].shown == Shown::kAsked) continue;
+      places[i] = end + std::exchange(between, 2);
+      end = places[i] + widths_[i];
+    }
+    line_.assign(end + 1, ' ');
     rows_.each_row(
         chosen_.size(),
         [&](size_t i, std::string_view cell) {
           if (chosen_[i].shown == Shown::kAsked) return;
-          if (!std::exchange(first, false)) line_ += "  ";
-          const size_t blanks = widths_[i] - cell.size();
-          if (chosen_[i].right) line_.append(blanks, ' ');
-          line_ += cell;
-          if (!chosen_[i].right) line_.append(blanks, ' ');
+          const size_t blanks = chosen_[i].right ? widths_[i] - cell.size() : 0;
+          cell.copy(&line_[places[i] + blanks], cell.size());
         },
         [&] {
-          line_.erase(line_.find_last_not_of(' ') + 1);
-          line_ += '\n';
-          out_ << line_;
-          line_.clear();
-          first = true;
+          const size_t size = line_.find_last_not_of(' ') + 1;
+          line_[size] = '\n';
+          out_.write(line_.data(), static_cast<std::streamsize>(size + 1));
+          line_.assign(end + 1, ' ');
         });
   }
 
@@ -158,7 +162,7 @@ class Table {
   const bool bare_;
   std::vector<Column<Row>> chosen_;
   std::vector<size_t> widths_;
-  std::vector<bool> filled_;
+  std::vector<char> filled_;  // of the columns: any cell says something
   PackedRows rows_;
   std::string line_;
 };

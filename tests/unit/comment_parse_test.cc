@@ -127,8 +127,9 @@ TEST(Property, TheLongestLineFits) {
 
 TEST(Parse, IgnoresKeysItDoesNotKnow) {
   const std::string line = format_comment(job_of(step_of(8, 22, 500)));
-  const std::string longer = replaced(line, " gpus=", " later=ok x-1=%%% gpus=");
-  EXPECT_EQ(format_comment(parsed(longer)), line);
+  for (const char* others : {" later=ok x-1=%%% gpus=", " mfux=1 sums=2 computes=x m=0 gpus="}) {
+    EXPECT_EQ(format_comment(parsed(replaced(line, " gpus=", others))), line);
+  }
 }
 
 TEST(Parse, ARunningStepsZerosAreCounted) {
@@ -149,6 +150,10 @@ TEST(Parse, RefusesWithTheByteAtFault) {
   EXPECT_EQ(error_of("mfu/1", "mfu/2"), "byte 0: a line begins with \"mfu/1 \"");
   EXPECT_EQ(error_of("8xH100", "8yH100"), "byte 53: gpus= must be COUNTxNAME");
   EXPECT_EQ(error_of(" s=0", " s=0,0").substr(0, 9), "byte 173:");
+  EXPECT_EQ(error_of("mfu=51.9%", "mfu=n/a(no"),  // a value ends at its blank
+            "byte 16: mfu= must be a percentage or n/a(reason)");
+  EXPECT_EQ(error_of("mfu=51.9%", "mfu=").substr(0, 32), "byte 6: not a key=value token");
+  EXPECT_EQ(error_of(" s=0", " s=0 s=0"), "byte 172: s= twice");
   EXPECT_EQ(error_of("sum=o", "sum=!"),
             "byte 176: sum= must be 37 numbers in base 36 and a full stop");
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
@@ -277,6 +282,8 @@ TEST(Parse, RefusesWithTheByteAtFault) {
   EXPECT_FALSE(parse_comment(""));
   EXPECT_FALSE(parse_comment("mfu/1"));
   EXPECT_FALSE(parse_comment("mfu/1 "));
+  EXPECT_EQ(parse_comment("mfu/1 s=0").error(),
+            "byte 9: the line is cut off: it must end with sum=");
   EXPECT_FALSE(parse_comment(std::string(1 << 20, 'x')));
   const auto too_long = parse_comment(replaced(line, " s=0", " x=" + std::string(700, 'x')));
   EXPECT_EQ(too_long.error(), "byte 768: the line is longer than 768 bytes");

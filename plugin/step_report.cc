@@ -192,6 +192,9 @@ void add_storage(std::span<const NodeShare> shares, Sums* sums) {
   sums->io_ms = ns / kNsPerMs;
 }
 
+// How long before the first node another one may begin: a launch takes seconds, and clocks differ.
+constexpr uint64_t kLaunchSkewNs = 10'000'000'000;
+
 void add_goodput(const StepPlan& plan, std::span<const NodeShare> shares, Sums* sums) {
   GoodputSums all;
   for (const NodeShare& share : shares) {
@@ -204,11 +207,16 @@ void add_goodput(const StepPlan& plan, std::span<const NodeShare> shares, Sums* 
     parts.reading_ns = node.reading_ns;
     parts.stalled_ns = node.stalled_ns;
     parts.tail_ns = node.tail_ns;
-    // A node may be summed up after the step's end, which makes its tail too long.
+    // A node may be summed up after the step's end, which makes its tail too long, and may have
+    // begun before the first node, from whose begin the step counts: that was start-up.
     const uint128 elapsed_ns = uint128{node.gpus} * share.elapsed_ns;
-    const uint128 excess_ns = parts.total_ns() - std::min(parts.total_ns(), elapsed_ns);
-    if (excess_ns <= parts.tail_ns) {
-      parts.tail_ns -= excess_ns;
+    uint128 excess_ns = parts.total_ns() - std::min(parts.total_ns(), elapsed_ns);
+    const uint128 behind_ns = std::min(excess_ns, parts.tail_ns);
+    excess_ns -= behind_ns;
+    uint128& launch_ns = plan.run > 0 ? parts.restart_ns : parts.start_up_ns;
+    if (excess_ns <= std::min(launch_ns, uint128{node.gpus} * kLaunchSkewNs)) {
+      parts.tail_ns -= behind_ns;
+      launch_ns -= excess_ns;
       all += parts;
     }
   }

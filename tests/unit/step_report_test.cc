@@ -377,8 +377,16 @@ TEST(StepReport, Goodput) {
   comment = reported(plan, Nodes{{0, sums}}, kNow, true);
   EXPECT_EQ(seconds(comment.sums.tail_ms), 25u);
   EXPECT_TRUE(comment.sums.goodput().total_ns() == comment.sums.elapsed_ns);
-  // More than there was without it: not believed.
-  sums.productive_ns = 326 * kSecond;
+  // It began 4 s before the first node.
+  sums.tail_ns = 1 * kSecond;
+  sums.productive_ns = 329 * kSecond;
+  comment = reported(plan, Nodes{{0, sums}}, kNow, true);
+  EXPECT_EQ(seconds(comment.sums.productive_ms), 329u);
+  EXPECT_EQ(seconds(comment.sums.restart_ms), 36u);
+  EXPECT_EQ(seconds(comment.sums.tail_ms), 0u);
+  EXPECT_TRUE(comment.sums.goodput().total_ns() == comment.sums.elapsed_ns);
+  // More than there was by far: not believed.
+  sums.productive_ns = 390 * kSecond;
   comment = reported(plan, Nodes{{0, sums}}, kNow, true);
   EXPECT_EQ(seconds(comment.sums.productive_ms + comment.sums.tail_ms), 0u);
 }

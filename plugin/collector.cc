@@ -143,7 +143,16 @@ PlaceNote Collector::found_places() const {
 // True: the peer need not wait. The last node's last word waits for the line to be written.
 bool Collector::take_peer(const peer::Message& message) {
   if (heard_.take(message.sums, message.spreads, message.findings)) heard_kept_ = false;
+  if (plan_.step_gpus == 0) learn_gpus(heard_.step_gpus(plan_));
   return !all_ended();
+}
+
+// For mfu-live: a node's share of declared FLOPs. An ended step's folder may be a later run's.
+void Collector::learn_gpus(uint32_t step_gpus) {
+  if (step_gpus == 0 || step_gpus == plan_.step_gpus || ended_) return;
+  plan_.step_gpus = step_gpus;
+  listener_.know_gpus(step_gpus);
+  store_plan(plan_);
 }
 
 // Others have removed what they have told: it must not be in this process alone.
@@ -174,6 +183,8 @@ void Collector::send_sums(int wait_ms) {
     log_.report("cannot reach the first node's collector: %s", sent.error().c_str());
   } else if (own_sums_.last != 0) {
     delivered_ = true;
+  } else {
+    learn_gpus(*sent);
   }
 }
 

@@ -50,6 +50,7 @@ class Collector {
   bool take_peer(const peer::Message& message);
   void send_sums(int wait_ms);
   void update();
+  void learn_gpus(uint32_t step_gpus);
   void keep_heard();
   void tell_refusals();
   void check_missing_nodes();

@@ -59,6 +59,14 @@ bool HeardNodes::take(const NodeSums& sums, const CollectiveSpreads& spreads,
   return ends;
 }
 
+uint32_t HeardNodes::step_gpus(const StepPlan& plan) const {
+  const bool itself = sums_.contains(plan.node_id);
+  if (sums_.size() + !itself < plan.nodes) return 0;
+  uint32_t gpus = itself ? 0 : plan.gpus;
+  for (const auto& [id, sums] : sums_) gpus += sums.gpus;
+  return gpus;
+}
+
 std::string HeardNodes::store(const StepPlan& plan, uint64_t step_ended_ns) const {
   if (plan.folder.empty()) return "no folder in the spool";
   const std::string note = format_place_note(findings_);

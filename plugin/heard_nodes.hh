@@ -23,6 +23,8 @@ class HeardNodes {
   bool take(const NodeSums& sums, const CollectiveSpreads& spreads, const NodeFindings& findings);
 
   const std::map<uint32_t, NodeSums>& sums() const { return sums_; }
+  // GPUs of all the step's nodes; 0: not all have been heard. Of its own node the plan tells.
+  uint32_t step_gpus(const StepPlan& plan) const;
   // Of the nodes that have said their last word.
   uint32_t ended() const { return ended_; }
   const CollectiveSpreads& spreads() const { return spreads_; }

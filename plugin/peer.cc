@@ -34,7 +34,7 @@ struct Answer {
   uint32_t job = 0;
   uint32_t step = 0;
   uint32_t node_id = 0;
-  uint32_t padding = 0;
+  uint32_t step_gpus = 0;
   uint64_t sequence = 0;
   static constexpr uint64_t kMagic = 0x31414355'55464d00;
 };
@@ -153,9 +153,9 @@ int connect_to(const addrinfo& address, int64_t deadline_ms) {
 // One message to one address, from `credential`, which is made when it is empty and emptied when
 // somebody got it: the wrong collector's munged marks it as used. An error is empty when nobody
 // listens there.
-tl::expected<void, std::string> deliver(const StepPlan& plan, const addrinfo& address,
-                                        const Message& message, std::string* credential,
-                                        int64_t deadline_ms) {
+tl::expected<uint32_t, std::string> deliver(const StepPlan& plan, const addrinfo& address,
+                                            const Message& message, std::string* credential,
+                                            int64_t deadline_ms) {
   // Before the connection, which is not to be silent while others want its place.
   if (credential->empty()) {
     auto sealed = seal(plan, message);
@@ -171,7 +171,7 @@ tl::expected<void, std::string> deliver(const StepPlan& plan, const addrinfo& ad
   if (!answer) return tl::make_unexpected(answer.error());
   if (answer->magic == Answer::kMagic && answer->job == plan.job && answer->step == plan.step &&
       answer->node_id == message.sums.node_id && answer->sequence == message.sums.sequence) {
-    return {};
+    return answer->step_gpus;
   }
   return tl::make_unexpected(std::string("answers for another step"));
 }
@@ -240,6 +240,7 @@ void Listener::answer(Connection* connection) {
   answer.job = plan_.job;
   answer.step = plan_.step;
   answer.node_id = connection->node_id;
+  answer.step_gpus = plan_.step_gpus;
   answer.sequence = connection->sequence;
   if (auto text = seal(plan_, answer)) {
     std::string message = frame(*text);
@@ -354,8 +355,8 @@ void Listener::answer_waiting() {
   }
 }
 
-tl::expected<void, std::string> send(const StepPlan& plan, const std::string& host,
-                                     const Message& message, int milliseconds, uint16_t* port) {
+tl::expected<uint32_t, std::string> send(const StepPlan& plan, const std::string& host,
+                                         const Message& message, int milliseconds, uint16_t* port) {
   int64_t deadline_ms = now_ms() + milliseconds;
   std::vector<uint16_t> candidates = ports(plan);
   if (*port != 0) candidates.insert(candidates.begin(), *port);
@@ -377,7 +378,7 @@ tl::expected<void, std::string> send(const StepPlan& plan, const std::string& ho
         auto sent = deliver(plan, *address, message, &credential, candidate_ms);
         if (sent) {
           *port = candidate;
-          return {};
+          return sent;
         }
         silent = silent || now_ms() >= candidate_ms;
         if (!sent.error().empty()) {

@@ -59,6 +59,8 @@ class Listener {
   // Answers everyone who waits: the step's line has been written.
   void answer_waiting();
   const Refusals& refusals() const { return refusals_; }
+  // Of all the step's nodes: from now on in the answers.
+  void know_gpus(uint32_t step_gpus) { plan_.step_gpus = step_gpus; }
 
  private:
   struct Connection {
@@ -86,9 +88,10 @@ class Listener {
 };
 
 // Sends `message` to the first node's collector at `host` and waits for its answer, all together at
-// most `milliseconds`. `port` is the one that answered last time (0: unknown) and is updated.
-tl::expected<void, std::string> send(const StepPlan& plan, const std::string& host,
-                                     const Message& message, int milliseconds, uint16_t* port);
+// most `milliseconds`: the GPUs of all the step's nodes, or 0, as long as not all have been heard.
+// `port` is the one that answered last time (0: unknown) and is updated.
+tl::expected<uint32_t, std::string> send(const StepPlan& plan, const std::string& host,
+                                         const Message& message, int milliseconds, uint16_t* port);
 
 }  // namespace mfu::peer
 

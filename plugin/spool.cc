@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "plugin/node_sums.hh"
+#include "topology/whole_file.hh"
 
 namespace mfu {
 namespace {
@@ -24,6 +25,8 @@ constexpr int kMostEntries = 4 * kMostRecords;
 constexpr auto kRemovalTime = std::chrono::minutes(5);
 
 constexpr char kPlanName[] = "plan";
+constexpr char kUsersPlanName[] = "plan.user";
+constexpr size_t kMostPlan = 16384;
 constexpr int kFolder = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
 class Descriptor {
@@ -127,10 +130,16 @@ void empty_folder(int top, std::chrono::steady_clock::time_point deadline) {
   }
 }
 
-std::optional<StepPlan> read_plan(const std::string& path) {
-  Descriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-  char text[16384];
-  ssize_t size = file ? read(file.get(), text, sizeof(text)) : -1;
+// Of a regular file of this owner, who can have changed his own.
+std::optional<StepPlan> read_plan_of(const std::string& path, uint32_t owner) {
+  Descriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat status;
+  if (!file || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+      status.st_uid != owner) {
+    return std::nullopt;
+  }
+  char text[kMostPlan];
+  const ssize_t size = read(file.get(), text, sizeof(text));
   if (size <= 0) return std::nullopt;
   auto plan = parse_plan({text, static_cast<size_t>(size)});
   return plan ? std::optional<StepPlan>(*plan) : std::nullopt;
@@ -171,12 +180,26 @@ tl::expected<void, std::string> create_spool(const StepPlan& plan, uint32_t gid)
 
 void store_plan(const StepPlan& plan) {
   if (plan.folder.empty()) return;
-  std::string path = plan.folder + "/" + kPlanName;
-  Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
-  std::string text = format_plan(plan);
-  if (file && write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+  // An earlier run's must not stay: its line would be written once more.
+  const std::string path = plan.folder + "/" + kPlanName;
+  if (!write_whole_file(path, format_plan(plan), Kept::kInMemory, 0600).empty()) {
     unlink(path.c_str());
   }
+  // Not the group's: users of one group are strangers to each other.
+  const std::string users = plan.folder + "/" + kUsersPlanName;
+  if (!write_whole_file(users, format_plan(users_view(plan)), Kept::kInMemory, 0400).empty() ||
+      lchown(users.c_str(), plan.uid, plan.gid) != 0) {
+    unlink(users.c_str());
+  }
+}
+
+std::optional<StepPlan> read_plan(const std::string& step_folder) {
+  return read_plan_of(step_folder + "/" + kPlanName, 0);
+}
+
+std::optional<StepPlan> read_users_plan(const std::string& step_folder) {
+  auto plan = read_plan_of(step_folder + "/" + kUsersPlanName, geteuid());
+  return plan && plan->uid == geteuid() ? plan : std::nullopt;
 }
 
 std::vector<StepPlan> left_plans(const std::string& spool, const std::string& node) {
@@ -185,8 +208,7 @@ std::vector<StepPlan> left_plans(const std::string& spool, const std::string& no
   std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(folder.c_str()), closedir);
   if (listing == nullptr) return plans;
   while (const dirent* entry = readdir(listing.get())) {
-    std::string path = folder + "/" + entry->d_name + "/" + kPlanName;
-    if (auto plan = read_plan(path)) plans.push_back(*plan);
+    if (auto plan = read_plan(folder + "/" + entry->d_name)) plans.push_back(*plan);
   }
   return plans;
 }
@@ -229,7 +251,7 @@ SpoolRecords read_records(const StepPlan& plan) {
 void remove_spool(const StepPlan& plan) {
   if (plan.folder.empty()) return;
   // A step of the same number in a later run of the job may have taken the folder over.
-  auto stored = read_plan(plan.folder + "/" + kPlanName);
+  auto stored = read_plan(plan.folder);
   if (stored && stored->started_ns != plan.started_ns) return;
   Descriptor folder(open(plan.folder.c_str(), kFolder));
   if (!folder) return;

@@ -2,6 +2,9 @@
 //
 //   SPOOL/NODE/JOB.RESTART.STEP/          root 0711: nobody but root changes what is in it
 //     plan                            root 0600: StepPlan, for a collector that has to take over
+//     plan.user                       the job's user, 0400: users_view() of it, for his mfu-live;
+//                                     root writes it anew, and never reads it
+//     heard                           root 0600: what the first node has heard (heard_nodes.hh)
 //     records/                        the job's user, 0700: the only place the user writes to
 //       board, PID.N.mfu              see profiler/record.hh
 //   SPOOL/NODE/lock                   a byte per job, see JobLock
@@ -12,6 +15,7 @@
 #define MFU_PLUGIN_SPOOL_HH_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -30,8 +34,12 @@ std::string records_folder(std::string_view step_folder);
 // error is a reason as it stands in the line: "spool:" and the errno's name, e.g. "spool:enospc".
 tl::expected<void, std::string> create_spool(const StepPlan& plan, uint32_t gid);
 
-// Keeps the plan for a takeover. Failing is not fatal.
+// Keeps the plan for a takeover and for mfu-live, or replaces an earlier one. Failing is not fatal.
 void store_plan(const StepPlan& plan);
+// What lies in a step's folder; nothing where it is missing, torn or closed to the caller. The
+// second one's is his own step's: for others, root among them, there is none.
+std::optional<StepPlan> read_plan(const std::string& step_folder);
+std::optional<StepPlan> read_users_plan(const std::string& step_folder);
 // The plans of steps on this node that nobody has removed yet: of running steps, and of those whose
 // line could not be written.
 std::vector<StepPlan> left_plans(const std::string& spool, const std::string& node);

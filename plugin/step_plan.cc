@@ -35,9 +35,10 @@ bool read(std::string_view text, Number* out) {
   }
 }
 
-// One list of fields serves writing and reading, so that they cannot drift apart.
-template <typename Plan, typename Text, typename Number>
-void visit(Plan& plan, Text&& text, Number&& number) {
+// One list of fields serves writing and reading, so that they cannot drift apart. `later`: numbers
+// that older plans lack.
+template <typename Plan, typename Text, typename Number, typename Later>
+void visit(Plan& plan, Text&& text, Number&& number, Later&& later) {
   number("job", plan.job);
   number("step", plan.step);
   number("batch", plan.batch);
@@ -49,6 +50,7 @@ void visit(Plan& plan, Text&& text, Number&& number) {
   number("nodes", plan.nodes);
   number("uid", plan.uid);
   number("gpus", plan.gpus);
+  later("step_gpus", plan.step_gpus);
   number("tasks", plan.tasks);
   number("started_ns", plan.started_ns);
   text("node", plan.node);
@@ -110,8 +112,26 @@ uint64_t wall_clock_ns() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
+uint32_t whole_gpus(const StepPlan& plan) {
+  return plan.nodes == 1 ? plan.gpus : plan.step_gpus;
+}
+
+StepPlan users_view(const StepPlan& plan) {
+  StepPlan view = plan;
+  view.allocated.clear();
+  view.site = {};
+  view.site.spool = plan.site.spool;
+  view.site.peaks = plan.site.peaks;
+  view.site.estimate = plan.site.estimate;
+  view.site.count = plan.site.count;
+  return view;
+}
+
 std::string format_plan(const StepPlan& plan) {
   std::string out;
+  const auto number = [&](const char* key, const auto& value) {
+    out.append(key).append("=").append(decimal(as_number(value))).append("\n");
+  };
   visit(
       plan,
       [&](const char* key, std::string value) {
@@ -121,9 +141,7 @@ std::string format_plan(const StepPlan& plan) {
             value.begin(), value.end(), [](char byte) { return byte < ' ' || byte > '~'; }, '?');
         out.append(key).append("=").append(value).append("\n");
       },
-      [&](const char* key, const auto& value) {
-        out.append(key).append("=").append(decimal(as_number(value))).append("\n");
-      });
+      number, number);
   return out;
 }
 
@@ -146,28 +164,30 @@ tl::expected<StepPlan, std::string> parse_plan(std::string_view text) {
     text.remove_prefix(end + 1);
     return line.substr(name.size() + 1);
   };
+  const auto number = [&](const char* key, auto& value) {
+    using Value = std::remove_reference_t<decltype(value)>;
+    auto stored = as_number(value);
+    bool good = read(next(key), &stored);
+    if constexpr (std::is_enum_v<Value>) {
+      good = good && stored <= 255;  // before the conversion cuts it; the range follows below
+    } else if constexpr (kMostWish<Value> != 0) {
+      good = good && stored <= kMostWish<Value>;
+    } else if constexpr (!std::is_same_v<Value, unsigned __int128>) {
+      good = good && stored <= std::numeric_limits<Value>::max();
+    }
+    if (!good && error.empty()) {
+      error = "plan line " + std::to_string(line_number) + ": " + key + " is no number";
+    }
+    if constexpr (kMostWish<Value> != 0) {
+      value = stored == 0 ? Value() : Value(static_cast<typename Value::value_type>(stored - 1));
+    } else {
+      value = static_cast<Value>(stored);
+    }
+  };
   visit(
-      plan, [&](const char* key, std::string& value) { value = next(key); },
+      plan, [&](const char* key, std::string& value) { value = next(key); }, number,
       [&](const char* key, auto& value) {
-        using Value = std::remove_reference_t<decltype(value)>;
-        auto number = as_number(value);
-        bool good = read(next(key), &number);
-        if constexpr (std::is_enum_v<Value>) {
-          good = good && number <= 255;  // before the conversion cuts it; the range follows below
-        } else if constexpr (kMostWish<Value> != 0) {
-          good = good && number <= kMostWish<Value>;
-        } else if constexpr (!std::is_same_v<Value, unsigned __int128>) {
-          good = good && number <= std::numeric_limits<Value>::max();
-        }
-        if (!good && error.empty()) {
-          error = "plan line " + std::to_string(line_number) + ": " + key + " is no number";
-        }
-        if constexpr (kMostWish<Value> != 0) {
-          value =
-              number == 0 ? Value() : Value(static_cast<typename Value::value_type>(number - 1));
-        } else {
-          value = static_cast<Value>(number);
-        }
+        if (text.starts_with(std::string(key) + "=")) number(key, value);
       });
   if (error.empty() && !text.empty()) error = "plan: text after its end";
   if (error.empty() && (static_cast<int>(plan.site.field) > 1 ||

@@ -28,6 +28,7 @@ struct StepPlan {
   uint32_t nodes = 1;    // of the step
   uint32_t uid = 0;
   uint32_t gpus = 0;        // of the step on this node
+  uint32_t step_gpus = 0;   // on all its nodes; 0: not known (yet), see whole_gpus()
   uint32_t tasks = 0;       // of the step on this node
   uint64_t started_ns = 0;  // CLOCK_REALTIME
   std::string node;         // this node's NodeName
@@ -42,9 +43,19 @@ struct StepPlan {
   UserOptions user;
 };
 
+// GPUs of the step on all its nodes; 0: not known. Slurm does not tell a node what the others have,
+// and need not have dealt GPUs out evenly: with several nodes the first one's collector knows when
+// it has heard all.
+uint32_t whole_gpus(const StepPlan& plan);
+
+// What the step's own user may know of it: what he has asked for, and how it is judged. Nothing of
+// the site but the spool and where peaks are stated.
+StepPlan users_view(const StepPlan& plan);
+
 // One "key=value" a line. A byte of a value that is not printable ASCII becomes '?'.
 std::string format_plan(const StepPlan& plan);
-// Errors name the line. The text comes from root, yet a torn file must not be believed.
+// Errors name the line. The text comes from root, yet a torn file must not be believed. Plans of
+// versions that had no step_gpus are read: jobs outlive an installation.
 tl::expected<StepPlan, std::string> parse_plan(std::string_view text);
 
 }  // namespace mfu

@@ -27,7 +27,7 @@ start_simulator() { # start_simulator NET
     stop_simulator
     ibsim -s -n -N 4096 -S 1024 -P 65536 "$1" >"$scratch/ibsim.log" 2>&1 &
     simulator=$!
-    for _ in {1..100}; do
+    for _ in {1..600}; do
         grep -q 'simulator ready' "$scratch/ibsim.log" && return
         sleep 0.1
     done

@@ -227,7 +227,7 @@ discovered() {
     [[ -s own.xml ]]
 }
 printf '%s\n' node=n1 "cache=$scratch/own.xml" >own_request
-wait_until 30 discovered || not_ok 'step discovers this machine' "$(<own.xml.failed)"
+wait_until 120 discovered || not_ok 'step discovers this machine' "$(<own.xml.failed)"
 { echo && tail -n 1 own.xml; } >>cliques.xml
 chmod 644 cliques.xml
 step_request cache
@@ -284,7 +284,7 @@ simulation net
 export IBSIM_SOCKNAME=mfu-topo-$$
 ibsim -s -n net >ibsim.log 2>&1 &
 simulator=$!
-if ! wait_until 10 grep -q 'simulator ready' ibsim.log; then
+if ! wait_until 60 grep -q 'simulator ready' ibsim.log; then
     not_ok 'ibsim takes the fabric' "$(tail -n 5 ibsim.log)"
     done_testing
 fi
@@ -293,14 +293,14 @@ run_simulated() {
     run "$@"
     unset LD_PRELOAD
 }
-run_simulated snapshot -o snapshot --limit 20
+run_simulated snapshot -o snapshot --limit 60
 says 0 'snapshot'
 "$topo" show --fabric net 2>&1 | tail -n +2 >from_text
 "$topo" show --fabric snapshot 2>&1 | tail -n +2 >from_snapshot
 is "$(<from_snapshot)" "$(<from_text)" "snapshot: shows as what was simulated"
-run_simulated show --live-fabric --limit 20
+run_simulated show --live-fabric --limit 60
 is "$code $(tail -n +2 <<<"$out")" "0 $(<from_text)" 'show --live-fabric'
-run_simulated audit --live-fabric --limit 20
+run_simulated audit --live-fabric --limit 60
 is "$code $(head -n 1 <<<"$out")" '0 fabric: 1 information' 'audit --live-fabric'
 kill -STOP "$simulator"
 run_simulated snapshot -o snapshot --limit 1

@@ -32,7 +32,7 @@ void in_process(const Environment& environment, Body&& body) {
   if (child == 0) {
     unsetenv("CUDA_VISIBLE_DEVICES");
     for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
-    alarm(20);
+    alarm(240);  // a hang: less than what a test program has in tests/run
     body();
     _exit(testing::Test::HasFailure() ? 1 : 0);
   }

@@ -322,7 +322,11 @@ class Nodes {
     }
     std::ranges::shuffle(interim, random);
     std::ranges::shuffle(last, random);
-    each(interim, 64, [this](uint32_t id) { say(words_of(plan_, id, false)); });
+    each(interim, 64, [this](uint32_t id) {
+      while (!say(words_of(plan_, id, false)) && seen->over == 0) {
+        std::this_thread::sleep_for(milliseconds(20));
+      }
+    });
     seen->begin_ns = wall_clock_ns();
     link_.say_end();
     each(last, manners_.at_once, [this](uint32_t id) { say_last(id); });

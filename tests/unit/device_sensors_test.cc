@@ -10,6 +10,7 @@
 #include <random>
 #include <type_traits>
 
+#include "profiler/clock_ns.hh"
 #include "profiler/nvml_gate.hh"
 #include "profiler/sensor_sums.hh"
 #include "tests/fake/fake_process.hh"
@@ -283,11 +284,11 @@ void pause_ms(long ms) {
   nanosleep(&pause, nullptr);
 }
 
-// The first sums that `fits`, or the last ones after five seconds.
+// The first sums that `fits`, or the last ones after a minute.
 template <typename Fits>
 SensorSums await_sums(Fits&& fits) {
   SensorSums sums{};
-  for (int i = 0; i < 500; ++i) {
+  for (int i = 0; i < 6000; ++i) {
     if (device_sensors::sums(0, &sums) && fits(sums)) break;
     pause_ms(10);
   }
@@ -305,13 +306,23 @@ TEST(DeviceSensors, ReadsUntilItIsFinished) {
     values->reasons = 0x4;
     SensorSums sums{};
     EXPECT_FALSE(device_sensors::sums(0, &sums));
+    const uint64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
     watch_first();
     watch_first();
-    sums = await_sums([](const SensorSums& s) { return s.readings == 2; });
-    EXPECT_EQ(sums.readings, 2u);
+    sums = await_sums([](const SensorSums& s) { return s.readings >= 2; });
+    const uint64_t readings = sums.readings;
+    EXPECT_GE(readings, 2u);
+    const uint64_t finish_ns = clock_ns(CLOCK_MONOTONIC);
     device_sensors::finish();
+    const uint64_t end_ns = clock_ns(CLOCK_MONOTONIC);
     ASSERT_TRUE(device_sensors::sums(0, &sums));
-    EXPECT_EQ(sums.readings, 3u);
+    // One a second, and the last one.
+    EXPECT_LE(sums.readings, (end_ns - begin_ns) / 1'000'000'000 + 2);
+    // A tenth of a second is all that an exit waits for it.
+    const bool is_last = end_ns - finish_ns < 100'000'000;
+    if (is_last) {
+      EXPECT_GT(sums.readings, readings);
+    }
     EXPECT_EQ(sensor_fault(sums), nullptr);
     EXPECT_EQ(sums.clock_limit_mhz, 1980u);
     EXPECT_NEAR(1000.0 * static_cast<double>(sums.sm_cycles) / static_cast<double>(sums.clock_ns),
@@ -325,7 +336,9 @@ TEST(DeviceSensors, ReadsUntilItIsFinished) {
     EXPECT_EQ(sums.link_readings, 1u);
     uint64_t calls = values->calls;
     pause_ms(1200);
-    EXPECT_EQ(values->calls, calls);
+    if (is_last) {
+      EXPECT_EQ(values->calls, calls);
+    }
     EXPECT_FALSE(device_sensors::sums(1, &sums));
     EXPECT_FALSE(device_sensors::sums(device_sensors::kMostDevices, &sums));
   });
@@ -339,7 +352,7 @@ TEST(DeviceSensors, WhatFailsIsUnknownWithNvmlsReason) {
                      fake_values();
                      watch_first();
                      SensorSums sums =
-                         await_sums([](const SensorSums& s) { return s.readings == 2; });
+                         await_sums([](const SensorSums& s) { return s.readings >= 2; });
                      EXPECT_EQ(sums.result[kEnergySensor], 3);
                      EXPECT_EQ(sums.energy_source, EnergySource::kPower);
                      EXPECT_GT(sums.energy_mj, 0u);
@@ -360,7 +373,7 @@ TEST(DeviceSensors, ADeviceThatNvmlDoesNotShowHasNone) {
     fake::in_process({{"FAKE_NVML_FAIL", fail}}, [result = result] {
       fake_values();
       watch_first();
-      SensorSums sums = await_sums([](const SensorSums& s) { return s.readings == 1; });
+      SensorSums sums = await_sums([](const SensorSums& s) { return s.readings >= 1; });
       for (int32_t found : sums.result) EXPECT_EQ(found, result);
       EXPECT_EQ(sums.energy_ns, 0u);
       device_sensors::finish();
@@ -375,7 +388,7 @@ TEST(DeviceSensors, AnIdleLinkIsNotReadAndAFullOneNoMore) {
     values->busy_percent = 0;
     values->link_generation = 1;
     watch_first();
-    SensorSums sums = await_sums([](const SensorSums& s) { return s.readings == 1; });
+    SensorSums sums = await_sums([](const SensorSums& s) { return s.readings >= 1; });
     EXPECT_EQ(sums.link_readings, 0u);
     EXPECT_EQ(sums.result[kLinkSensor], 0);
     values->link_generation = 5;
@@ -399,8 +412,8 @@ TEST(DeviceSensors, ASlowLinkUnderLoadIsReadAgain) {
     values->link_generation = 3;
     values->link_width = 8;
     watch_first();
-    const SensorSums sums = await_sums([](const SensorSums& s) { return s.link_readings == 2; });
-    EXPECT_EQ(sums.link_readings, 2u);
+    const SensorSums sums = await_sums([](const SensorSums& s) { return s.link_readings >= 2; });
+    EXPECT_GE(sums.link_readings, 2u);
     EXPECT_EQ(sums.link.generation, 3u);
     EXPECT_EQ(sums.link.width, 8u);
     EXPECT_EQ(sums.most_link.generation, 5u);
@@ -425,7 +438,7 @@ TEST(DeviceSensors, ALinkThatIsNotToldIsUnknown) {
       fake::NvmlValues* values = fake_values();
       if (fail[0] == '\0') values->most_link_width = 0;
       watch_first();
-      const SensorSums sums = await_sums([](const SensorSums& s) { return s.readings == 1; });
+      const SensorSums sums = await_sums([](const SensorSums& s) { return s.readings >= 1; });
       EXPECT_EQ(sums.result[kLinkSensor], result) << fail;
       EXPECT_EQ(sums.link_readings, 0u) << fail;
       EXPECT_EQ(sensor_fault(sums), nullptr) << fail;
@@ -438,14 +451,14 @@ TEST(DeviceSensors, ALinkThatIsNotToldIsUnknown) {
 TEST(DeviceSensors, AHangCostsNobodyElse) {
   fake::in_process({{"FAKE_NVML_HANG", "nvmlDeviceGetClockInfo@2"}}, [] {
     fake_values();
+    const uint64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
     watch_first();
-    SensorSums sums = await_sums([](const SensorSums& s) { return s.readings == 1; });
-    EXPECT_EQ(sums.result[kClockSensor], 0);
-    sums = {};
-    for (int i = 0; i < 800 && sums.result[kClockSensor] == 0; ++i) {
-      pause_ms(10);
-      ASSERT_TRUE(device_sensors::sums(0, &sums));
+    SensorSums sums = await_sums([](const SensorSums& s) { return s.readings >= 1; });
+    const bool is_early = clock_ns(CLOCK_MONOTONIC) - begin_ns < device_sensors::kHungNs;
+    if (is_early) {
+      EXPECT_EQ(sums.result[kClockSensor], 0);
     }
+    sums = await_sums([](const SensorSums& s) { return s.result[kClockSensor] != 0; });
     for (int32_t result : sums.result) EXPECT_EQ(result, kSensorHung);
     EXPECT_EQ(sums.readings, 1u);
     device_sensors::hold();
@@ -466,7 +479,7 @@ TEST(DeviceSensors, NoCallIsUnderWayWhileItIsHeld) {
     EXPECT_EQ(values->calls, 0u);
     device_sensors::release();
     SensorSums sums = await_sums([](const SensorSums& s) { return s.readings != 0; });
-    EXPECT_EQ(sums.readings, 1u);
+    EXPECT_GE(sums.readings, 1u);
     device_sensors::finish();
   });
 }

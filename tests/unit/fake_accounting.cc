@@ -23,8 +23,8 @@ Outcome edit_field(const Edit& edit, std::string* why) {
   std::string before;
   {
     const std::lock_guard lock(mutex);
-    if (fake_accounting.refusals > 0) {
-      --fake_accounting.refusals;
+    if (fake_accounting.refusals > 0 || fake_accounting.refuses()) {
+      fake_accounting.refusals = std::max(fake_accounting.refusals - 1, 0);
       *why = "refused";
       return Outcome::kFailed;
     }
@@ -48,7 +48,7 @@ Outcome edit_field(const Edit& edit, std::string* why) {
 
 // Notes an edit.
 template <typename Answer>
-Outcome seen(bool in_database, Answer answer) {
+Outcome seen(const StepPlan& plan, bool in_database, Answer answer) {
   {
     const std::lock_guard lock(mutex);
     fake_accounting.most_at_once = std::max(fake_accounting.most_at_once, ++at_once);
@@ -57,8 +57,8 @@ Outcome seen(bool in_database, Answer answer) {
   const Outcome outcome = answer();
   const std::lock_guard lock(mutex);
   --at_once;
-  fake_accounting.edits.push_back(
-      {begin, FakeAccounting::Clock::now(), outcome, in_database, fake_accounting.field});
+  fake_accounting.edits.push_back({plan.step, begin, FakeAccounting::Clock::now(), outcome,
+                                   in_database, fake_accounting.field});
   return outcome;
 }
 
@@ -72,15 +72,15 @@ bool is_spent(int* left) {
 
 }  // namespace
 
-Outcome edit_in_controller(const StepPlan&, const Edit& edit, std::string* why) {
-  return seen(false, [&] {
+Outcome edit_in_controller(const StepPlan& plan, const Edit& edit, std::string* why) {
+  return seen(plan, false, [&] {
     if (is_spent(&fake_accounting.edits_before_end)) return Outcome::kFinished;
     return edit_field(edit, why);
   });
 }
 
-Outcome edit_in_database(const StepPlan&, const Edit& edit, std::string* why) {
-  return seen(true, [&] {
+Outcome edit_in_database(const StepPlan& plan, const Edit& edit, std::string* why) {
+  return seen(plan, true, [&] {
     if (!is_spent(&fake_accounting.rowless)) return Outcome::kNotYet;
     return edit_field(edit, why);
   });

@@ -52,6 +52,18 @@ TEST_F(HeardNodesTest, ALastWordCountsOnce) {
   EXPECT_EQ(heard_.sums().at(1).last, 1u);
 }
 
+TEST_F(HeardNodesTest, AllGpusAreKnownWhenAllNodesAreHeard) {
+  const uint32_t of_node = words_of(plan_, 1, false).sums.gpus;
+  plan_.gpus = of_node + 3;  // of the first one, which does not hear itself at once
+  take(1, false);
+  take(2, false);
+  EXPECT_EQ(heard_.step_gpus(plan_), 0u);
+  take(3, false);
+  EXPECT_EQ(heard_.step_gpus(plan_), 4 * of_node + 3);
+  take(0, false);
+  EXPECT_EQ(heard_.step_gpus(plan_), 4 * of_node);
+}
+
 TEST_F(HeardNodesTest, OlderWordsDoNotReplaceNewerOnes) {
   peer::Message words = words_of(plan_, 2, false);
   words.sums.sequence = 9;

@@ -40,7 +40,7 @@ class JobNodes : public testing::Test {
     std::ifstream file(folder_ + "/" + name + ".arguments");
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  static auto nodes(const std::string& job) { return job_nodes(job, std::chrono::seconds(20)); }
+  static auto nodes(const std::string& job) { return job_nodes(job, std::chrono::seconds(60)); }
 
   std::string folder_, path_;
 };

@@ -262,7 +262,7 @@ TEST(UserOptions, WhatElseIsTakenAndKept) {
 }
 
 TEST(UserOptions, FlopsOfAModel) {
-  const std::string path = testing::TempDir() + "mfu-options-model";
+  const std::string path = testing::TempDir() + "mfu-options-model" + std::to_string(getpid());
   std::ofstream(path) << "layers=2\nhidden=64\nheads=4\nffn=256\nvocab=1000\n";
   const auto options = parse_user_options(("model=" + path + ",batch=3,seq=128").c_str());
   ASSERT_TRUE(options) << options.error();

@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,7 +31,8 @@ class PrivateMunged {
     const passwd* user = getpwnam("munge");
     if (geteuid() != 0 || user == nullptr || mkdtemp(folder_) == nullptr) return;
     const std::string key = file("key");
-    std::ofstream(key) << std::string(128, 'k');
+    // The same for all of a program, and nobody else's.
+    std::ofstream(key) << std::string(128, 'k') << getpid();
     for (const std::string& path : {std::string(folder_), key}) {
       if (chown(path.c_str(), user->pw_uid, user->pw_gid) != 0) return;
     }
@@ -49,7 +51,8 @@ class PrivateMunged {
              options[1].c_str(), options[2].c_str(), options[3].c_str(), nullptr);
       _exit(127);
     }
-    for (int i = 0; i < 500 && access(socket().c_str(), R_OK | W_OK) != 0; ++i) usleep(20'000);
+    // The socket's file is there before anybody listens on it.
+    for (int i = 0; i < 3000 && !is_ended() && !listens(); ++i) usleep(20'000);
   }
   ~PrivateMunged() {
     if (pid_ > 0) {
@@ -60,12 +63,25 @@ class PrivateMunged {
   }
   PrivateMunged(const PrivateMunged&) = delete;
   PrivateMunged& operator=(const PrivateMunged&) = delete;
-  bool runs() const {
-    return pid_ > 0 && kill(pid_, 0) == 0 && access(socket().c_str(), F_OK) == 0;
-  }
+  bool runs() const { return pid_ > 0 && listens(); }
   std::string socket() const { return file("socket"); }
 
  private:
+  bool is_ended() const {
+    siginfo_t ended{};
+    return waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+           ended.si_pid != 0;
+  }
+  bool listens() const {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    socket().copy(address.sun_path, sizeof(address.sun_path) - 1);
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool connected =
+        connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+    close(fd);
+    return connected;
+  }
   std::string file(const std::string& name) const { return std::string(folder_) + "/" + name; }
   char folder_[64] = "/tmp/mfu-munge.XXXXXX";
   pid_t pid_ = -1;

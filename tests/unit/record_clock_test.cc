@@ -56,8 +56,8 @@ TEST(RecordClock, Converts) {
   record_clock::follow(fast);
   for (int i = 0; i < 4; ++i) {
     usleep(100'000);
+    uint64_t now = now_ns();  // between two readings, whenever the second one comes
     record_clock::read();
-    uint64_t now = now_ns();
     cupti::Activity activity = converted(ticks_at(now - 90'000'000), ticks_at(now - 1000));
     expect_near(activity.start_ns, now - 90'000'000, kErrorNs);
     expect_near(activity.end_ns, now - 1000, kErrorNs);
@@ -77,8 +77,8 @@ TEST(RecordClock, Converts) {
   expect_near(converted(ticks_at(now - 150'000'000), 0).start_ns, now - 150'000'000, 2'000'000);
   record_clock::follow(slow);
   usleep(100'000);
-  record_clock::read();
   now = now_ns();
+  record_clock::read();
   expect_near(converted((now - 50'000'000 - kOrigin) / 2, 0).start_ns, now - 50'000'000, kErrorNs);
 }
 

@@ -22,6 +22,7 @@ StepPlan full_plan() {
   plan.nodes = 7;
   plan.uid = 4294967294;
   plan.gpus = 8;
+  plan.step_gpus = 88;
   plan.tasks = 9;
   plan.started_ns = 18446744073709551615u;
   plan.node = "n1";
@@ -66,6 +67,7 @@ void expect_same(const StepPlan& a, const StepPlan& b) {
   EXPECT_EQ(a.nodes, b.nodes);
   EXPECT_EQ(a.uid, b.uid);
   EXPECT_EQ(a.gpus, b.gpus);
+  EXPECT_EQ(a.step_gpus, b.step_gpus);
   EXPECT_EQ(a.tasks, b.tasks);
   EXPECT_EQ(a.started_ns, b.started_ns);
   EXPECT_EQ(a.node, b.node);
@@ -139,7 +141,46 @@ TEST(StepPlan, ATornTextIsNeverBelieved) {
   EXPECT_FALSE(parse_plan(text + text));
   for (size_t cut = 0; cut < text.size(); cut = text.find('\n', cut) + 1) {
     std::string without_a_line = text.substr(0, cut) + text.substr(text.find('\n', cut) + 1);
-    EXPECT_FALSE(parse_plan(without_a_line)) << cut;
+    const bool later = text.substr(cut).starts_with("step_gpus=");
+    EXPECT_EQ(parse_plan(without_a_line).has_value(), later) << cut;
+  }
+}
+
+// Steps that began before an upgrade.
+TEST(StepPlan, APlanOfAnEarlierVersionKnowsNoGpusOfOtherNodes) {
+  StepPlan plan = full_plan();
+  std::string text = format_plan(plan);
+  text.erase(text.find("step_gpus="), sizeof("step_gpus=88"));
+  const auto parsed = parse_plan(text);
+  ASSERT_TRUE(parsed) << parsed.error();
+  plan.step_gpus = 0;
+  expect_same(*parsed, plan);
+}
+
+TEST(StepPlan, AllGpusAreThoseOfTheOnlyNode) {
+  StepPlan plan;
+  plan.gpus = 4;
+  EXPECT_EQ(whole_gpus(plan), 4u);
+  plan.nodes = 2;
+  EXPECT_EQ(whole_gpus(plan), 0u);
+  plan.step_gpus = 7;
+  EXPECT_EQ(whole_gpus(plan), 7u);
+}
+
+TEST(StepPlan, TheUsersViewHasHisWishesAndLittleOfTheSite) {
+  const StepPlan plan = full_plan();
+  const StepPlan view = users_view(plan);
+  EXPECT_EQ(view.job, plan.job);
+  EXPECT_EQ(view.step_gpus, plan.step_gpus);
+  EXPECT_TRUE(view.user.flops_per_step == plan.user.flops_per_step);
+  EXPECT_EQ(view.user.precision, plan.user.precision);
+  EXPECT_EQ(view.site.peaks, plan.site.peaks);
+  EXPECT_EQ(view.site.estimate, plan.site.estimate);
+  EXPECT_EQ(view.site.count, plan.site.count);
+  const std::string text = format_plan(view);
+  for (const std::string& closed : {plan.site.munge, plan.site.log, plan.site.topo,
+                                    plan.site.node_map, plan.site.fabric, plan.site.fabric_names}) {
+    EXPECT_EQ(text.find(closed), text.npos) << closed;
   }
 }
 
@@ -166,6 +207,8 @@ TEST(StepPlan, NumbersOutOfRangeNameTheirLine) {
     ASSERT_FALSE(plan) << value;
     EXPECT_EQ(plan.error(), "plan line 1: job is no number");
   }
+  EXPECT_FALSE(parse_plan(with("step_gpus", "4294967296")));
+  EXPECT_FALSE(parse_plan(with("step_gpus", "")));
   EXPECT_FALSE(parse_plan(with("last_port", "65536")));
   EXPECT_FALSE(parse_plan(with("field", "2")));
   EXPECT_FALSE(parse_plan(with("precision", std::to_string(kPrecisions))));

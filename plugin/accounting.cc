@@ -59,7 +59,18 @@ int load_step_by(Load* load, const StepPlan& plan, job_step_info_response_msg_t*
 // What a running job's record says.
 struct JobState {
   bool lives = false;
+  std::string name;  // as slurmctld takes it: an array's task only by its array form, for a bare id
+                     // can mean the whole array
   std::string text;
+};
+
+// A task of an array. The plan's numbers come from the step's environment, which its user writes:
+// what is written to has those of Slurm's own record.
+struct ArrayTask {
+  uint32_t job = 0;  // 0: none
+  uint32_t task = NO_VAL;
+
+  bool exists() const { return job != 0 && task != NO_VAL; }
 };
 
 tl::expected<JobState, int> load_job(const StepPlan& plan) {
@@ -71,11 +82,9 @@ tl::expected<JobState, int> load_job(const StepPlan& plan) {
   for (uint32_t i = 0; i < message->record_count; ++i) {
     const slurm_job_info_t& job = message->job_array[i];
     if (job.job_id != plan.job || job.restart_cnt != plan.run) continue;
-    // The array's numbers are slurmstepd's, and name the job that is written to: nobody else's.
-    if (plan.array_job != 0 &&
-        (job.array_job_id != plan.array_job || job.array_task_id != plan.array_task)) {
-      continue;
-    }
+    const ArrayTask array = {job.array_job_id, job.array_task_id};
+    state.name = array.exists() ? std::to_string(array.job) + "_" + std::to_string(array.task)
+                                : std::to_string(plan.job);
     state.lives = (job.job_state & JOB_STATE_BASE) <= JOB_SUSPENDED;
     state.text = text_of(plan.site.field == Field::kComment ? job.comment : job.admin_comment);
   }
@@ -83,16 +92,9 @@ tl::expected<JobState, int> load_job(const StepPlan& plan) {
   return state;
 }
 
-// slurmctld takes an array task only by its array form: a bare id can mean the whole array.
-std::string job_text(const StepPlan& plan) {
-  if (plan.array_job == 0) return std::to_string(plan.job);
-  return std::to_string(plan.array_job) + "_" + std::to_string(plan.array_task);
-}
-
-int update_job(const StepPlan& plan, std::string text) {
+int update_job(const StepPlan& plan, std::string id, std::string text) {
   job_desc_msg_t update;
   slurm_init_job_desc_msg(&update);
-  std::string id = job_text(plan);
   update.job_id_str = id.data();
   if (plan.site.field == Field::kComment) {
     update.comment = text.data();
@@ -156,18 +158,20 @@ class Database {
   void* connection_ = nullptr;
 };
 
-// Selects the job; `submit` != 0: the row that was submitted then (a requeued job has several).
+// Selects the job, by its array's numbers if it has any: by a bare id the first task of an array
+// stands for all of them. `submit` != 0: the row that was submitted then (a requeued job has
+// several).
 class Selection {
  public:
-  Selection(const StepPlan& plan, time_t submit) {
+  Selection(uint32_t job, const ArrayTask& array, time_t submit) {
     step_.array_task_id = NO_VAL;
     step_.het_job_offset = NO_VAL;
-    step_.step_id.job_id = plan.job;
+    step_.step_id.job_id = job;
     step_.step_id.step_id = NO_VAL;
     step_.step_id.step_het_comp = NO_VAL;
-    if (plan.array_job != 0) {
-      step_.step_id.job_id = plan.array_job;
-      step_.array_task_id = plan.array_task;
+    if (array.exists()) {
+      step_.step_id.job_id = array.job;
+      step_.array_task_id = array.task;
     }
     steps_.reset(slurm_list_create(nullptr));
     slurm_list_append(steps_.get(), &step_);
@@ -189,12 +193,14 @@ class Selection {
 struct Row {
   time_t submit = 0;
   bool ended = false;
+  ArrayTask array;
   std::string text;
 };
 
 // The row of the run in which the step started.
-tl::expected<std::optional<Row>, std::string> load_row(void* connection, const StepPlan& plan) {
-  Selection selection(plan, 0);
+tl::expected<std::optional<Row>, std::string> load_row(void* connection, const StepPlan& plan,
+                                                       const ArrayTask& array) {
+  Selection selection(plan.job, array, 0);
   ListPointer jobs(slurmdb_jobs_get(connection, selection.get()));
   if (jobs == nullptr) return tl::make_unexpected("slurmdbd: " + slurm_reason(errno));
   auto started = static_cast<time_t>(plan.started_ns / 1'000'000'000);
@@ -203,10 +209,20 @@ tl::expected<std::optional<Row>, std::string> load_row(void* connection, const S
   while (auto* job = static_cast<slurmdb_job_rec_t*>(slurm_list_next(it))) {
     if (job->jobid != plan.job || job->start == 0 || job->start > started) continue;
     if (job->end != 0 && job->end < started) continue;
-    row = Row{job->submit, job->end != 0,
+    row = Row{job->submit,
+              job->end != 0,
+              {job->array_job_id, job->array_task_id},
               text_of(plan.site.field == Field::kComment ? job->derived_es : job->admin_comment)};
   }
   slurm_list_iterator_destroy(it);
+  return row;
+}
+
+// By the plan's array, whose other tasks may be many, or where that has no such job, without.
+tl::expected<std::optional<Row>, std::string> load_row(void* connection, const StepPlan& plan) {
+  const ArrayTask array = {plan.array_job, plan.array_task};
+  auto row = load_row(connection, plan, array);
+  if (array.exists() && row && !*row) row = load_row(connection, plan, {});
   return row;
 }
 
@@ -226,7 +242,7 @@ Outcome edit_in_controller(const StepPlan& plan, const Edit& edit, std::string* 
     return Outcome::kForbidden;
   }
   if (!*text) return Outcome::kUnchanged;
-  int code = update_job(plan, **text);
+  int code = update_job(plan, state->name, **text);
   if (code == SLURM_SUCCESS) return Outcome::kWritten;
   if (over(code)) return Outcome::kFinished;
   *why = "slurmctld: " + slurm_reason(code);
@@ -251,7 +267,7 @@ Outcome edit_in_database(const StepPlan& plan, const Edit& edit, std::string* wh
     return Outcome::kForbidden;
   }
   if (!*text) return Outcome::kUnchanged;
-  Selection selection(plan, (*row)->submit);
+  Selection selection(plan.job, (*row)->array, (*row)->submit);
   slurmdb_job_rec_t change{};
   std::string value = **text;
   (plan.site.field == Field::kComment ? change.derived_es : change.admin_comment) = value.data();
@@ -274,6 +290,14 @@ Outcome edit_in_database(const StepPlan& plan, const Edit& edit, std::string* wh
   if (stored && *stored && (*stored)->text == value) return Outcome::kWritten;
   *why = "slurmdbd did not keep the comment";
   return Outcome::kFailed;
+}
+
+bool has_database() {
+  slurm_conf_t* conf = nullptr;
+  if (slurm_load_ctl_conf(0, &conf) != SLURM_SUCCESS) return true;
+  const bool has = text_of(conf->accounting_storage_type) == "accounting_storage/slurmdbd";
+  slurm_free_ctl_conf(conf);
+  return has;
 }
 
 std::optional<uint32_t> restart_count(uint32_t job_id) {

@@ -36,6 +36,10 @@ Outcome edit_in_controller(const StepPlan& plan, const Edit& edit, std::string* 
 // it.
 Outcome edit_in_database(const StepPlan& plan, const Edit& edit, std::string* why);
 
+// Whether the cluster keeps its jobs in slurmdbd: without, a line ends with its job. True when
+// slurmctld does not say.
+bool has_database();
+
 // How often the job has been requeued; nothing when slurmctld does not say.
 std::optional<uint32_t> restart_count(uint32_t job);
 

@@ -35,7 +35,10 @@ constexpr auto kOthersWait = seconds(4);
 constexpr auto kKeepAfter = seconds(10);
 // Without an answer from Slurm's daemons for so long, they are asked less often.
 constexpr auto kShortOutage = std::chrono::minutes(2);
-// A node's last word for a first node that never comes back.
+// slurmdbd answers, but has no ended row of the job: how long it may take until the controller's
+// word reaches it.
+constexpr auto kRowWait = std::chrono::minutes(10);
+// What nobody could be told for so long is forgotten.
 constexpr uint64_t kForgetNs = 7ull * 24 * 3600 * 1'000'000'000;
 constexpr size_t kFieldLimit = 60000;   // MySQL TEXT, less what slurmdbd may add
 constexpr size_t kCommentLimit = 1024;  // slurmctld's, of the user's comment
@@ -250,9 +253,10 @@ void Collector::write_final() {
 void Collector::settle_final(milliseconds patience) {
   using accounting::Outcome;
   const auto begin = Clock::now();
+  auto answered = begin;  // by anybody, with anything but that there is no row yet
   auto pause = milliseconds(150);
   int unchanged = 0;
-  while (Clock::now() < begin + patience) {
+  while (Clock::now() < begin + patience && Clock::now() < answered + kRowWait) {
     const auto wake = Clock::now() + pause + jitter(std::max(milliseconds(100), pause / 2));
     do {
       std::this_thread::sleep_for(milliseconds(20));
@@ -262,6 +266,8 @@ void Collector::settle_final(milliseconds patience) {
     const bool controller = in_controller_;
     const Outcome outcome = write_line(true);
     if (outcome == Outcome::kForbidden) return remove_spool(plan_);
+    if (outcome == Outcome::kFinished && !accounting::has_database()) return remove_spool(plan_);
+    if (outcome != Outcome::kNotYet) answered = Clock::now();
     unchanged = outcome == Outcome::kUnchanged ? unchanged + 1 : 0;
     // Twice unchanged in the controller: every other writer has read our line by now. In the
     // database the row has ended, and nobody but collectors writes to it.
@@ -274,7 +280,15 @@ void Collector::settle_final(milliseconds patience) {
             : is_stored(outcome)          ? milliseconds(400)
                                           : std::min(pause * 2, longest);
   }
-  log_.report("gave up writing the line; the records stay in %s", plan_.folder.c_str());
+  give_up();
+}
+
+// For now: the epilog of a later job on this node finds the folder.
+void Collector::give_up() {
+  log_.report("gave up for now: what the line lacks stays in %s", plan_.folder.c_str());
+  if (wall_clock_ns() - std::max(last_record_ns_, plan_.started_ns) < kForgetNs) return;
+  log_.report("gave up for good: it is missing from the line");
+  remove_spool(plan_);
 }
 
 void Collector::follow() {
@@ -343,8 +357,7 @@ void Collector::follow() {
           now + check_pause + jitter(milliseconds(1000));  // thousands of nodes ask the first one
     }
     if (now >= give_up_sending) {
-      log_.report("gave up for now: this node's sums stay in %s", plan_.folder.c_str());
-      return;
+      return give_up();
     }
   }
   if (!is_first()) return remove_spool(plan_);
@@ -369,9 +382,9 @@ void Collector::take_over(milliseconds patience) {
   }
   // The step's end is where its records end: this may be long after it.
   if (ended_ns_ == 0) ended_ns_ = last_record_ns_ != 0 ? last_record_ns_ : wall_clock_ns();
-  const auto give_up = Clock::now() + longest_pause() + kOthersWait;
+  const auto until = Clock::now() + longest_pause() + kOthersWait;
   if (plan_.nodes > 1 && listener_.open(plan_)) {
-    while (!all_heard() && Clock::now() < give_up) {
+    while (!all_heard() && Clock::now() < until) {
       std::this_thread::sleep_for(milliseconds(50));
       listener_.turn([this](const peer::Message& message) {
         take_peer(message);
@@ -387,16 +400,14 @@ void Collector::take_over(milliseconds patience) {
 // The last word of a node that is not the first, where the step is over. Who takes over on the
 // first node may do so at another time: then the records stay for the next try.
 void Collector::hand_over(milliseconds patience) {
-  const auto give_up = Clock::now() + std::min(patience, longest_pause() + kOthersWait);
+  const auto until = Clock::now() + std::min(patience, longest_pause() + kOthersWait);
   for (auto pause = milliseconds(1000);; pause = std::min(pause * 2, longest_pause())) {
     send_sums(kSendMs);
     if (delivered_) return remove_spool(plan_);
-    if (Clock::now() + pause > give_up) break;
+    if (Clock::now() + pause > until) break;
     std::this_thread::sleep_for(pause + jitter(milliseconds(500)));
   }
-  if (wall_clock_ns() - std::max(last_record_ns_, plan_.started_ns) < kForgetNs) return;
-  log_.report("gave up: this node's sums are missing from the line");
-  remove_spool(plan_);
+  give_up();
 }
 
 }  // namespace mfu

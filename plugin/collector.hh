@@ -57,6 +57,7 @@ class Collector {
   void write_final();
   void settle_final(std::chrono::milliseconds patience);
   void hand_over(std::chrono::milliseconds patience);
+  void give_up();
   accounting::Outcome write_line(bool final_line);
   void release_stepd();
 

@@ -279,6 +279,17 @@ TEST_F(CollectorScale, AJobThatEndsFirstGetsItsLineInTheDatabase) {
   EXPECT_FALSE(std::filesystem::exists(plan.folder));
 }
 
+// Nobody waits for a row that will never be.
+TEST_F(CollectorScale, WithoutADatabaseTheLineEndsWithItsJob) {
+  fake_accounting.edits_before_end = 1;
+  fake_accounting.has_database = false;
+  const StepPlan plan = plan_of_nodes(1);
+  follow_alone(plan);
+  EXPECT_EQ(fake_accounting.count(Outcome::kWritten), 1);
+  for (const auto& edit : fake_accounting.edits) EXPECT_FALSE(edit.in_database);
+  EXPECT_FALSE(std::filesystem::exists(plan.folder));
+}
+
 // The controller has the line when it goes down, comes back with an older state, and forgets the
 // job.
 TEST_F(CollectorScale, ALineThatARestartForgotIsWrittenAgain) {
@@ -371,7 +382,7 @@ TEST_F(CollectorScale, ANodesLastWordIsForgottenAfterAWeek) {
   ASSERT_TRUE(leave_records(plan));
   Collector(plan, -1).take_over(100ms);
   EXPECT_FALSE(std::filesystem::exists(plan.folder));
-  EXPECT_EQ(log_lines("gave up: this node's sums are missing"), 1);
+  EXPECT_EQ(log_lines("gave up for good"), 1);
 }
 
 // Steps of a job that end at the same time, on one node: one edit at a time, and none is lost.

@@ -86,6 +86,10 @@ Outcome edit_in_database(const StepPlan& plan, const Edit& edit, std::string* wh
   });
 }
 
+bool has_database() {
+  return fake_accounting.has_database;
+}
+
 std::optional<uint32_t> restart_count(uint32_t) {
   return 0;
 }

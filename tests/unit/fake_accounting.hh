@@ -22,7 +22,8 @@ struct FakeAccounting {
   int refusals = 0;                           // so many edits fail first
   int lost_writes = 0;                        // another writer overwrites so many of ours
   int edits_before_end = 1'000'000;           // that the controller answers while the job lives
-  int rowless = 0;                            // so many edits find no ended row in the database
+  bool has_database = true;
+  int rowless = 0;  // so many edits find no ended row in the database
   std::function<bool()> runs = [] { return true; };      // whether the step does
   std::function<bool()> refuses = [] { return false; };  // edits fail while it says so
 

@@ -173,11 +173,11 @@ void drop_running_marks(Comment* job) {
 }
 
 // False when the line must not take the step in. Clears a line that speaks of an earlier run, and
-// what a running step has said of itself.
-bool open_line(Comment* job, const Comment& step, uint32_t step_id) {
+// what a running step has said of itself: with `other_stays` this step only.
+bool open_line(Comment* job, const Comment& step, uint32_t step_id, bool other_stays) {
   if (step.run < job->run || (step.run == job->run && job->merged.contains(step_id))) return false;
-  const bool another_step_runs = job->running_step && *job->running_step != step_id;
-  if (step.run > job->run || (job->merged.empty() && !another_step_runs)) {
+  const bool other_runs = other_stays && job->running_step && *job->running_step != step_id;
+  if (step.run > job->run || (job->merged.empty() && !other_runs)) {
     *job = Comment{};
     job->run = step.run;
   }
@@ -324,7 +324,7 @@ std::string why_no_time(const Comment& comment) {
 }
 
 bool merge_step(Comment* job, const Comment& step, uint32_t step_id) {
-  if (!open_line(job, step, step_id)) return false;
+  if (!open_line(job, step, step_id, true)) return false;
   merge_description(job, step);
   // A step without GPU time (a batch script whose steps do the work) gives the reason only where no
   // other step has one to give.
@@ -346,7 +346,7 @@ bool merge_step(Comment* job, const Comment& step, uint32_t step_id) {
 }
 
 bool show_running(Comment* job, const Comment& step, uint32_t step_id) {
-  if (!open_line(job, step, step_id)) return false;
+  if (!open_line(job, step, step_id, false)) return false;
   // Where the merged steps have marks of their own, these stay.
   Comment shown = step;
   const Sums& merged = job->sums;

@@ -281,5 +281,12 @@ TEST(MergeStep, AStepWithoutGpuTimeGivesNoReasonBesideOthers) {
   }
 }
 
+TEST(Merge, ARunningStepTakesThePlaceOfAnother) {
+  Comment job;
+  ASSERT_TRUE(show_running(&job, step_of(4096, 22, 500), 1));
+  ASSERT_TRUE(show_running(&job, step_of(8, 22, 500), 2));
+  EXPECT_EQ(job.gpus, 8u);
+}
+
 }  // namespace
 }  // namespace mfu

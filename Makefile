@@ -5,6 +5,7 @@
 #   make deb        Debian packages, in build/deb; make check-deb installs and uses them in a clean chroot
 #   make bench      speeds, on the screen and in BENCHMARKS.md; judges nothing
 #   make check-sanitizers    unit tests, and the injected library under the fakes, with sanitizers
+#   make fuzz       fuzzers, each for MFU_FUZZ_SECONDS (60); needs clang. make check replays their seeds
 #   make check-slurm-versions    demo and tests on a cluster with Slurm 22.05, 24.11 and 26.05 (chroots)
 #   V=1 shows the commands, SAN=address,undefined (or thread) builds with sanitizers in build-SAN/
 
@@ -39,7 +40,7 @@ distclean: clean
 	rm -rf configure config.mk config.log config.status autom4te.cache
 
 help:
-	@sed -n '2,11s/^# //p' Makefile
+	@sed -n '2,12s/^# //p' Makefile
 
 ifneq ($(filter-out $(BOOTSTRAP),$(or $(MAKECMDGOALS),all)),)
 include config.mk
@@ -227,6 +228,12 @@ $(addprefix $(B)/tests/unit/,flops_report_test published_mfu_test reported_mista
 
 $(B)/tests/unit/steps_test: $(addprefix $(FAKE_OBJ)/,trace_events.o training_step.o)
 $(B)/tests/unit/steps_test: LDLIBS := -lsimdjson -lz
+# The fuzzers' functions, each under its own name, without the engine.
+FUZZ_TARGETS := $(patsubst %.cc,$(B)/obj/%.o,$(wildcard tests/fuzz/*_fuzz.cc))
+$(FUZZ_TARGETS): override CXXFLAGS += -O0
+$(FUZZ_TARGETS): override CPPFLAGS += -DLLVMFuzzerTestOneInput=$(patsubst %_fuzz,fuzz_%,$(*F))
+$(B)/tests/unit/fuzz_seeds_test: $(FUZZ_TARGETS) $(LIVE_OBJ) $(ANALYZE_OBJ) $(TOPOLOGY_A)
+$(B)/tests/unit/fuzz_seeds_test: LDLIBS := $(ANALYZE_LIBS) $(TOPOLOGY_LIBS)
 # What NVTX loads in nvtx_test: the gate's own objects, and a way to ask them.
 $(B)/tests/unit/nvtx_test: | $(FAKE_DIR)/libnvtx_probe.so
 $(FAKE_DIR)/libnvtx_probe.so: $(FAKE_OBJ)/nvtx_probe.o $(patsubst %,$(B)/obj/injected/%.o,name_search nvtx_gate steps)
@@ -298,7 +305,7 @@ lint:
 	clang-format --dry-run -Werror $(SOURCES)
 	$(MANDOC) -Tlint -Wwarning man/*.[158]
 	tests/floors
-# Fuzzers, each of a part of what is compiled once for all of them.
+# Fuzzers, each of a part of what is compiled once for all of them. make fuzz runs each for MFU_FUZZ_SECONDS (60).
 FUZZ := $(patsubst tests/fuzz/%_fuzz.cc,$(B)/fuzz/%,$(wildcard tests/fuzz/*_fuzz.cc))
 FUZZ_OBJ := $(PROFILER:%=$(B)/fuzz/obj/profiler/%.o) \
   $(patsubst $(B)/obj/%,$(B)/fuzz/obj/%,$(sort $(PLUGIN_OBJ) $(PLACEMENT_OBJ) $(LIVE_OBJ) $(ANALYZE_OBJ) $(TOPOLOGY_OBJ)))
@@ -311,8 +318,12 @@ $(FUZZ_A): $(FUZZ_OBJ)
 $(FUZZ): $(B)/fuzz/%: $(B)/fuzz/obj/tests/fuzz/%_fuzz.o $(FUZZ_A)
 	$(call say,LD,$@)clang++ -fsanitize=fuzzer,address,undefined -o $@ $^ $(ANALYZE_LIBS) $(TOPOLOGY_LIBS)
 
-.PHONY: fuzz lint format tidy
-fuzz: $(FUZZ)
+.PHONY: fuzz run-fuzz lint format tidy
+fuzz:
+	$(Q)command -v clang++ >/dev/null || { echo 'make fuzz needs clang: apt-get install clang' >&2; exit 1; }
+	+$(Q)$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$$(nproc)) run-fuzz
+run-fuzz: $(FUZZ)
+	$(Q)tests/fuzz/run $(B)
 tidy:
 	clang-tidy --quiet $(filter-out tests/build/%,$(filter %.cc,$(SOURCES))) -- -std=c++20 $(CPPFLAGS) $(CUDA_CPPFLAGS)
 

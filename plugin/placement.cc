@@ -14,9 +14,11 @@
 #include <fstream>
 #include <span>
 #include <sstream>
+#include <utility>
 
 #include "plugin/comment.hh"
 #include "plugin/device_files.hh"
+#include "plugin/node_findings.hh"
 #include "plugin/spool.hh"
 #include "topology/child_output.hh"
 #include "topology/step_command.hh"
@@ -196,10 +198,10 @@ std::optional<Finding> parse_finding(std::string_view line) {
   std::string_view fields[5];
   if (!divide(line, fields)) return std::nullopt;
   const auto severity = severity_from_name(fields[0]);
-  const bool named =
-      !fields[1].empty() && std::all_of(fields[1].begin(), fields[1].end(), [](char b) {
-        return (b >= 'a' && b <= 'z') || (b >= '0' && b <= '9') || b == '-';
-      });
+  const bool named = !fields[1].empty() && fields[1].size() <= kMostRule &&
+                     std::all_of(fields[1].begin(), fields[1].end(), [](char b) {
+                       return (b >= 'a' && b <= 'z') || (b >= '0' && b <= '9') || b == '-';
+                     });
   if (!severity || !named) return std::nullopt;
   return Finding{std::string(fields[1]), *severity, one_line(std::string(fields[2])),
                  one_line(std::string(fields[3])), one_line(std::string(fields[4]))};
@@ -261,6 +263,19 @@ std::string PlacementAudit::rules(size_t most) const {
   return text;
 }
 
+std::optional<PlacementAudit> parse_step_audit(std::string_view output) {
+  PlacementAudit audit;
+  while (!output.empty()) {
+    const std::string_view line = output.substr(0, output.find('\n'));
+    output.remove_prefix(std::min(line.size() + 1, output.size()));
+    if (take_fact(line, &audit)) continue;
+    auto finding = parse_finding(line);
+    if (!finding) return std::nullopt;
+    audit.findings.push_back(std::move(*finding));
+  }
+  return audit;
+}
+
 PlacementAudit audit_placement(const StepPlan& plan, const std::vector<TaskNote>& notes,
                                std::chrono::milliseconds limit) {
   PlacementAudit audit;
@@ -280,19 +295,12 @@ PlacementAudit audit_placement(const StepPlan& plan, const std::vector<TaskNote>
     audit.fault = output.error();
     return audit;
   }
-  std::string_view rest = *output;
-  while (!rest.empty()) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    if (take_fact(line, &audit)) continue;
-    const auto finding = parse_finding(line);
-    if (!finding) {
-      return {.fault =
-                  plan.site.topo + ": no findings in what it prints: is it of another version?"};
-    }
-    audit.findings.push_back(*finding);
+  auto parsed = parse_step_audit(*output);
+  if (!parsed) {
+    audit.fault = plan.site.topo + ": no findings in what it prints: is it of another version?";
+    return audit;
   }
-  return audit;
+  return std::move(*parsed);
 }
 
 void add_placement(const PlacementAudit& audit, bool whole, NodeSums* sums) {

@@ -50,6 +50,11 @@ struct PlacementAudit {
   // findings of low severity none.
   std::string rules(size_t most) const;
 };
+// Of what `mfu-topo step` prints (topology/step_command.hh): findings, and facts, of which those
+// that this version does not know are passed over. Rules have at most kMostRule bytes; other texts
+// become printable ASCII, at most 1024 bytes each. Nothing when a line is neither: a half is no
+// audit.
+std::optional<PlacementAudit> parse_step_audit(std::string_view output);
 // Runs the site's mfu-topo, for so long at most. With the fabric on the step's first node. Where a
 // task has left no note nothing is judged: which GPU is whose follows from all of them.
 PlacementAudit audit_placement(const StepPlan& plan, const std::vector<TaskNote>& notes,

@@ -91,13 +91,13 @@ void check_field(std::string_view field, uint8_t how) {
   require(!line.empty() && is_clean(line));
   // Once more changes nothing; of several broken findings one goes each time.
   const size_t findings = openings(field);
+  size_t changes = findings > 1 ? findings : 0;
   std::string settled = text;
-  for (size_t left = findings + 1;; --left) {
-    require(left > 0);
+  for (;; --changes) {
     const auto again = mfu::edit_job_field(settled, words);
     require(again.has_value());
     if (!*again) break;
-    require(findings > 1);
+    require(changes > 0);
     settled = **again;
   }
   if (findings <= 1) require(foreign_text(text) == foreign_text(field));

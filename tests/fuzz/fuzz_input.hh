@@ -1,4 +1,4 @@
-// The bytes of a fuzzer's input, taken from front to back.
+// The bytes of a fuzzer's input, taken from front to back, and what fuzzers require.
 #ifndef MFU_TESTS_FUZZ_FUZZ_INPUT_HH_
 #define MFU_TESTS_FUZZ_FUZZ_INPUT_HH_
 
@@ -17,6 +17,13 @@ inline void require(bool holds, int line = __builtin_LINE()) {
   if (holds) return;
   std::fprintf(stderr, "line %d does not hold\n", line);
   std::abort();
+}
+
+inline bool is_printable(std::string_view text) {
+  for (const char byte : text) {
+    if (byte < ' ' || byte > '~') return false;
+  }
+  return true;
 }
 
 class FuzzInput {

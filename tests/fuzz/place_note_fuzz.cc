@@ -17,14 +17,8 @@
 
 namespace {
 
+using mfu::is_printable;
 using mfu::require;
-
-bool is_printable(std::string_view text) {
-  for (const char byte : text) {
-    if (byte < ' ' || byte > '~') return false;
-  }
-  return true;
-}
 
 void check_note(const mfu::PlaceNote& note) {
   const std::string text = mfu::format_place_note(note);

@@ -11,14 +11,8 @@
 
 namespace {
 
+using mfu::is_printable;
 using mfu::require;
-
-bool is_printable(std::string_view text) {
-  for (const char byte : text) {
-    if (byte < ' ' || byte > '~') return false;
-  }
-  return true;
-}
 
 void check_plan(const mfu::StepPlan& plan, size_t tear) {
   const std::string text = mfu::format_plan(plan);

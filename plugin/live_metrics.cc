@@ -3,6 +3,7 @@
 // window:
 //   MFU = rate(mfu_step_model_flops_total) /
 //         (rate(mfu_step_model_flops_gpu_seconds_total) * mfu_step_peak_flops)
+//   MFU of a GPU = rate(mfu_gpu_model_flops_total) / rate(mfu_gpu_model_peak_flops_total)
 #include <pwd.h>
 
 #include <algorithm>
@@ -78,6 +79,18 @@ double seconds(uint128 ns) {
   return static_cast<double>(ns) * kNs;
 }
 
+double flops(uint128 flops) {
+  return static_cast<double>(flops);
+}
+
+// As in the line: where there is no MFU or HFU, its parts say nothing.
+bool is_modelled(const Sums& sums) {
+  return sums.model_flops != 0 && sums.capacity_flop != 0;
+}
+bool is_executed(const Sums& sums) {
+  return sums.executed_flops != 0 && sums.executed_capacity_flop != 0;
+}
+
 // 0 of a base: nothing of it is known.
 double over(uint128 base, double value) {
   return base == 0 ? -1 : value;
@@ -103,12 +116,11 @@ class StepMetrics {
     mfu_.add(labels, shown.mfu);
     hfu_.add(labels, shown.hfu);
     const std::string basis = labels + label("basis", basis_name(line.basis));
-    // As in the line: where there is no MFU, its parts say nothing.
-    const bool modelled = sums.model_flops != 0 && sums.capacity_flop != 0;
-    const bool executed = sums.executed_flops != 0 && sums.executed_capacity_flop != 0;
-    model_flops_.add(basis, modelled ? static_cast<double>(sums.model_flops) : -1);
+    const bool modelled = is_modelled(sums);
+    const bool executed = is_executed(sums);
+    model_flops_.add(basis, modelled ? flops(sums.model_flops) : -1);
     model_seconds_.add(basis, modelled ? seconds(sums.flops_ns) : -1);
-    executed_flops_.add(labels, executed ? static_cast<double>(sums.executed_flops) : -1);
+    executed_flops_.add(labels, executed ? flops(sums.executed_flops) : -1);
     executed_seconds_.add(labels, executed ? seconds(sums.executed_ns) : -1);
     flops_coverage_.add(labels, modelled ? shown.flops_coverage : -1);
     observed_coverage_.add(labels, shown.observed_coverage);
@@ -175,6 +187,15 @@ class GpuMetrics {
     state_.add(labels + label("state", gpu.state), 1);
     processes_.add(labels, gpu.processes);
     mfu_.add(labels, live_figures(line).mfu);
+    if (is_modelled(sums)) {
+      const std::string basis = labels + label("basis", basis_name(line.basis));
+      model_flops_.add(basis, flops(sums.model_flops));
+      model_peak_.add(basis, flops(sums.capacity_flop));
+    }
+    if (is_executed(sums)) {
+      executed_flops_.add(labels, flops(sums.executed_flops));
+      executed_peak_.add(labels, flops(sums.executed_capacity_flop));
+    }
     elapsed_.add(labels, seconds(sums.elapsed_ns));
     const auto of_time = [&](uint128 ns) { return over(sums.attributed_ns, seconds(ns)); };
     compute_.add(labels, of_time(sums.compute_ns));
@@ -204,9 +225,11 @@ class GpuMetrics {
 
   void write(std::ostream& out) const {
     for (const Metric* metric :
-         {&state_, &processes_, &mfu_, &elapsed_, &attributed_, &lost_, &compute_, &exposed_,
-          &overlapped_, &memory_, &energy_, &energy_seconds_, &reasons_, &limit_, &celsius_,
-          &watts_, &clock_, &tensor_}) {
+         {&state_,          &processes_,     &mfu_,        &model_flops_, &model_peak_,
+          &executed_flops_, &executed_peak_, &elapsed_,    &attributed_,  &lost_,
+          &compute_,        &exposed_,       &overlapped_, &memory_,      &energy_,
+          &energy_seconds_, &reasons_,       &limit_,      &celsius_,     &watts_,
+          &clock_,          &tensor_}) {
       metric->write(out);
     }
   }
@@ -218,6 +241,18 @@ class GpuMetrics {
   Metric processes_{"mfu_gpu_processes", Type::kGauge, "Processes of the step on the GPU."};
   Metric mfu_{"mfu_gpu_mfu_ratio", Type::kGauge,
               "Model FLOPs utilisation of the GPU since the step's begin."};
+  Metric model_flops_{
+      "mfu_gpu_model_flops_total", Type::kCounter,
+      "Model FLOPs of the GPU; basis: model (its share of what the job declares) or "
+      "gemm (counted)."};
+  Metric model_peak_{
+      "mfu_gpu_model_peak_flops_total", Type::kCounter,
+      "FLOPs that its peak allows in the time that mfu_gpu_model_flops_total is of."};
+  Metric executed_flops_{"mfu_gpu_executed_flops_total", Type::kCounter,
+                         "FLOPs that the GPU's kernels executed, as far as they were counted."};
+  Metric executed_peak_{
+      "mfu_gpu_executed_peak_flops_total", Type::kCounter,
+      "FLOPs that its peak allows in the time that mfu_gpu_executed_flops_total is of."};
   Metric elapsed_{"mfu_gpu_elapsed_seconds_total", Type::kCounter, "Time since the step's begin."};
   Metric attributed_{"mfu_gpu_attributed_seconds_total", Type::kCounter,
                      "Part of it of which the classes below are known; what none of compute, "

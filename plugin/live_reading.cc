@@ -9,6 +9,7 @@ LiveReading read_live(const LiveFilter& filter, uint64_t now_ns) {
   reading.at_ns = now_ns;
   RunningSteps running = running_steps(filter.spool, filter.node, filter.jobs);
   reading.closed = running.closed;
+  reading.missing = std::move(running.missing);
   reading.fault = std::move(running.fault);
   std::map<std::string, PeakAdditions> peaks;  // by path
   for (const RunningStep& step : running.steps) {

@@ -15,6 +15,7 @@ struct LiveReading {
   uint64_t at_ns = 0;  // CLOCK_REALTIME
   std::vector<LiveStep> steps;
   uint32_t closed = 0;  // steps that this user may not read, batch scripts left out
+  std::string missing;  // no step has run yet: the folder that is not there; empty: it is
   std::string fault;    // why there is no reading; empty: there is one
 };
 

@@ -1,7 +1,6 @@
 #include "plugin/live_spool.hh"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -55,14 +54,8 @@ std::optional<std::set<uint64_t>> locked_inodes() {
 }
 
 std::optional<StepPlan> stored_plan(const std::string& folder) {
-  const int fd = open((folder + "/plan").c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return std::nullopt;
-  char text[16384];
-  const ssize_t size = read(fd, text, sizeof(text));
-  close(fd);
-  if (size <= 0) return std::nullopt;
-  auto plan = parse_plan({text, static_cast<size_t>(size)});
-  return plan ? std::optional<StepPlan>(*plan) : std::nullopt;
+  auto plan = read_plan(folder);
+  return plan ? plan : read_users_plan(folder);
 }
 
 bool chosen(const StepPlan& plan, std::span<const JobId> jobs) {
@@ -72,8 +65,8 @@ bool chosen(const StepPlan& plan, std::span<const JobId> jobs) {
          });
 }
 
-// What its user can know of a step: the board is made with its folder, and nobody writes to it but
-// to say that a record is missing.
+// What its user knows of a step without any plan (there was no room for it): the board is made with
+// its folder, and nobody writes to it but to say that a record is missing.
 bool complete_own(StepPlan* plan) {
   const std::string board = records_folder(plan->folder) + "/" + kBoardName;
   struct stat status;
@@ -102,8 +95,15 @@ RunningSteps running_steps(const std::string& spool, const std::string& node,
                            std::span<const JobId> jobs) {
   RunningSteps found;
   auto nodes = node.empty() ? names_in(spool) : std::vector<std::string>{node};
+  const auto unread = [&](const std::string& path) {
+    if (errno == ENOENT) {
+      found.missing = path;
+    } else {
+      found.fault = path + ": " + std::strerror(errno);
+    }
+  };
   if (!nodes) {
-    found.fault = spool + ": " + std::strerror(errno);
+    unread(spool);
     return found;
   }
   const auto locked = locked_inodes();
@@ -111,7 +111,7 @@ RunningSteps running_steps(const std::string& spool, const std::string& node,
     const std::string folder = spool + "/" + name;
     const auto names = names_in(folder);
     if (!names) {
-      if (!node.empty()) found.fault = folder + ": " + std::strerror(errno);
+      if (!node.empty()) unread(folder);
       continue;
     }
     for (const std::string& step : *names) {

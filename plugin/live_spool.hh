@@ -18,8 +18,8 @@
 namespace mfu {
 
 struct RunningStep {
-  // Where root's plan may not be read: job, step, restart, node, folder, uid, and when it started,
-  // by its records' board. Then `gpus` is 0.
+  // Root's, or for its user users_view() of it. Where there is none: job, step, restart, node,
+  // folder, uid, and when it started, by its records' board. Then `gpus` is 0.
   StepPlan plan;
   bool planned = false;
 };
@@ -27,7 +27,8 @@ struct RunningStep {
 struct RunningSteps {
   std::vector<RunningStep> steps;  // by job and step
   uint32_t closed = 0;  // others, whose records this user may not read; batch scripts left out
-  std::string fault;    // why the spool cannot be read at all; empty: it can
+  std::string missing;  // the folder that the first profiled step would make; empty: it is there
+  std::string fault;    // why the spool cannot be read at all; empty: it can, or is missing
 };
 
 // `node`: its NodeName; empty: all nodes that have a folder in the spool. `jobs`: of these alone;

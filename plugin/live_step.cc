@@ -35,7 +35,7 @@ Comment best_report(const StepPlan& step, uint32_t gpus, const NodeSums& sums,
   StepPlan plan = step;
   plan.nodes = 1;
   plan.node_id = 0;
-  const uint32_t all = step.nodes == 1 ? step.gpus : 0;  // of other nodes nobody tells here
+  const uint32_t all = whole_gpus(step);
   plan.user.flops = all == 0 ? 0 : step.user.flops * gpus / all;
   plan.user.flops_per_step = all == 0 ? 0 : step.user.flops_per_step * gpus / all;
   const bool declared = plan.user.flops != 0 || plan.user.flops_per_step != 0;

@@ -53,8 +53,9 @@ struct LiveStep {
 // More than a node has; a forger may name thousands.
 inline constexpr size_t kMostLiveGpus = 128;
 
-// Declared FLOPs are those of all the step's GPUs. Where this node has not all of them, or where
-// only the step's end can tell, the figures are those of counted FLOPs; Comment::basis tells.
+// Declared FLOPs are those of all the step's GPUs, and this node has its GPUs' share of them. Where
+// it is not known how many GPUs there are (whole_gpus()), or where only the step's end can tell,
+// the figures are those of counted FLOPs; Comment::basis tells.
 LiveStep live_step(const RunningStep& step, const SpoolRecords& records, const PeakAdditions& peaks,
                    uint64_t now_ns);
 

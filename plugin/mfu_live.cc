@@ -34,7 +34,7 @@ options::options_description described_options() {
        "between")                                       //
       ("json", "a JSON object a reading, in one line")  //
       ("prometheus", options::value<std::string>(),
-       "write metrics to this file (.prom) for node_exporter's textfile collector")  //
+       "write metrics to this file, which ends in .prom, for node_exporter's textfile collector")  //
       ("spool", options::value<std::string>()->default_value("/var/spool/slurm-mfu"),
        "the spool= of plugstack.conf")  //
       ("node", options::value<std::string>()->default_value(""),
@@ -80,8 +80,9 @@ tl::expected<Wanted, std::string> wanted_of(const options::variables_map& given)
   wanted.two_readings = !given["interval"].defaulted();
   wanted.json = given.count("json") != 0;
   if (given.count("prometheus") != 0) wanted.textfile = given["prometheus"].as<std::string>();
-  if (given.count("prometheus") != 0 && wanted.textfile.empty()) {
-    return tl::make_unexpected("--prometheus: no file");
+  if (given.count("prometheus") != 0) {
+    const std::string fault = mfu::textfile_name_fault(wanted.textfile);
+    if (!fault.empty()) return tl::make_unexpected("--prometheus: " + fault);
   }
   if (wanted.json && !wanted.textfile.empty()) {
     return tl::make_unexpected("--json and --prometheus exclude each other");
@@ -102,6 +103,19 @@ bool wait_for_signal(const sigset_t& ending, const timespec& deadline) {
   }
 }
 
+// Why a reading has no steps.
+std::string nothing_text(const Wanted& wanted, const mfu::LiveReading& reading) {
+  if (!reading.missing.empty()) {
+    return "no profiled step has run on this node yet (no " + reading.missing + ")";
+  }
+  if (reading.closed != 0) {
+    return std::to_string(reading.closed) +
+           " steps run here that you may not read: only root and their users may";
+  }
+  return wanted.filter.jobs.empty() ? "no profiled step runs on this node"
+                                    : "no profiled step of these jobs runs on this node";
+}
+
 class Output {
  public:
   explicit Output(const Wanted& wanted) : wanted_(wanted), screen_(isatty(STDOUT_FILENO) == 1) {}
@@ -120,6 +134,7 @@ class Output {
       mfu::write_live_json(text, before, now);
     } else {
       mfu::write_live_table(text, before, now);
+      if (!wanted_.once && now.steps.empty()) text << nothing_text(wanted_, now) << '\n';
     }
     if (!wanted_.json && !wanted_.once) std::cout << (screen_ ? "\033[H\033[J" : separator_);
     separator_ = "\n";
@@ -134,17 +149,6 @@ class Output {
   const char* separator_ = "";
 };
 
-void explain_nothing(const Wanted& wanted, const mfu::LiveReading& reading) {
-  if (reading.closed != 0) {
-    std::cerr << "mfu-live: " << reading.closed
-              << " steps run here that you may not read: only root and their users may\n";
-  } else if (wanted.filter.jobs.empty()) {
-    std::cerr << "mfu-live: no profiled step runs on this node\n";
-  } else {
-    std::cerr << "mfu-live: no profiled step of these jobs runs on this node\n";
-  }
-}
-
 int watch(const Wanted& wanted) {
   sigset_t ending;
   sigemptyset(&ending);
@@ -152,7 +156,7 @@ int watch(const Wanted& wanted) {
   sigprocmask(SIG_BLOCK, &ending, nullptr);
   Output output(wanted);
   std::optional<mfu::LiveReading> before;
-  std::string fault;
+  std::string told;  // once, not with every reading
   timespec turn;
   clock_gettime(CLOCK_MONOTONIC, &turn);
   const auto whole = static_cast<time_t>(wanted.interval);
@@ -160,23 +164,22 @@ int watch(const Wanted& wanted) {
   for (bool first = true;; first = false) {
     mfu::LiveReading now = mfu::read_live(wanted.filter, mfu::wall_clock_ns());
     const bool more_to_come = wanted.once && wanted.two_readings && first;
-    if (now.fault != fault) {
-      fault = now.fault;  // told once, not with every reading
-      if (!fault.empty()) std::cerr << "mfu-live: " << fault << '\n';
-    }
-    if (!fault.empty()) {
-      if (wanted.once || (first && wanted.textfile.empty())) return kNothing;
-    }
+    const bool to_metrics = !wanted.textfile.empty();
+    const bool unused = to_metrics && !now.missing.empty();
+    const std::string trouble = unused ? nothing_text(wanted, now) : now.fault;
+    if (trouble != told && !trouble.empty()) std::cerr << "mfu-live: " << trouble << '\n';
+    told = trouble;
+    if (!now.fault.empty() && (wanted.once || (first && !to_metrics))) return kNothing;
     if (!more_to_come) {
       const bool written = output.write(before ? &*before : nullptr, now);
       if (wanted.once) {
-        if (written && now.steps.empty() && wanted.textfile.empty()) {
-          explain_nothing(wanted, now);
+        if (written && now.steps.empty() && !to_metrics) {
+          std::cerr << "mfu-live: " << nothing_text(wanted, now) << '\n';
           return kNothing;
         }
         return written ? 0 : kNothing;
       }
-      if (!written && wanted.textfile.empty()) return kNothing;
+      if (!written && !to_metrics) return kNothing;
     }
     before = std::move(now);
     turn.tv_sec += whole;
@@ -184,7 +187,7 @@ int watch(const Wanted& wanted) {
     if (turn.tv_nsec >= 1'000'000'000) turn = {turn.tv_sec + 1, turn.tv_nsec - 1'000'000'000};
     if (wait_for_signal(ending, turn)) {
       // Nobody would tell its readers that what it says is of the past.
-      if (!wanted.textfile.empty()) unlink(wanted.textfile.c_str());
+      if (to_metrics) unlink(wanted.textfile.c_str());
       return 0;
     }
   }

@@ -59,10 +59,10 @@ options::options_description described_options() {
       ("html", options::value<std::string>(),
        "a page with totals, trend and groups, to this file")  //
       ("prometheus", options::value<std::string>(),
-       "metrics by user, account and partition, or as --by says, to this file")  //
-      ("parsable,P", "cells with '|' between, nothing cut off")                  //
-      ("no-header,n", "neither header nor totals")                               //
-      ("help,h", "this text")                                                    //
+       "metrics by user, account and partition, or as --by says, to this file (.prom)")  //
+      ("parsable,P", "cells with '|' between, nothing cut off")                          //
+      ("no-header,n", "neither header nor totals")                                       //
+      ("help,h", "this text")                                                            //
       ("version,V", "the version");
   which.add(how);
   return which;
@@ -175,6 +175,10 @@ tl::expected<mfu::TableStyle, std::string> style_of(const options::variables_map
   if (has(given, "csv")) style.form = mfu::Form::kCsv;
   style.bare = has(given, "no-header");
   std::vector<size_t> keys;
+  if (has(given, "prometheus")) {
+    const std::string fault = mfu::textfile_name_fault(word(given, "prometheus"));
+    if (!fault.empty()) return tl::make_unexpected("--prometheus: " + fault);
+  }
   if (has(given, "by")) {
     std::string names;
     for (const std::string& name : given["by"].as<Words>())

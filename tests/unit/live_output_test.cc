@@ -87,6 +87,11 @@ TEST(LiveMetrics, AreTheFiguresOfTheReading) {
       found
           [R"(mfu_step_model_flops_gpu_seconds_total{jobid="12",step="0",node="n1",basis="gemm"})"],
       140);
+  const std::string counted = kGpu.substr(0, kGpu.size() - 1) + R"(,basis="gemm"})";
+  EXPECT_DOUBLE_EQ(found["mfu_gpu_model_flops_total" + counted], 60 * 300e12);
+  EXPECT_DOUBLE_EQ(found["mfu_gpu_model_peak_flops_total" + counted], 70 * 989.4e12);
+  EXPECT_DOUBLE_EQ(found["mfu_gpu_executed_flops_total" + kGpu], 60 * 300e12);
+  EXPECT_DOUBLE_EQ(found["mfu_gpu_executed_peak_flops_total" + kGpu], 70 * 989.4e12);
   EXPECT_DOUBLE_EQ(found["mfu_gpu_elapsed_seconds_total" + kGpu], 70);
   EXPECT_DOUBLE_EQ(found["mfu_gpu_compute_seconds_total" + kGpu], 48);
   EXPECT_DOUBLE_EQ(found["mfu_gpu_communication_exposed_seconds_total" + kGpu], 3);
@@ -97,6 +102,25 @@ TEST(LiveMetrics, AreTheFiguresOfTheReading) {
   EXPECT_DOUBLE_EQ(found["mfu_live_reading_time_seconds"], 1'700'000'070);
 }
 
+// rate(flops) / rate(peak) is what mfu-live itself says of the interval.
+TEST(LiveMetrics, CountersOfAGpuGiveItsMfuOfAnyInterval) {
+  const LiveReading before = two_ranks(60);
+  const LiveReading now = two_ranks(70);
+  auto earlier = samples(metrics(nullptr, before));
+  auto later = samples(metrics(&before, now));
+  const LiveGpu& gpu = now.steps[0].gpus[1];
+  const auto interval = between(before.steps[0].gpus[1].figures, gpu.figures);
+  ASSERT_TRUE(interval);
+  const auto rise = [&](const std::string& name) { return later.at(name) - earlier.at(name); };
+  const std::string counted = kGpu.substr(0, kGpu.size() - 1) + R"(,basis="gemm"})";
+  EXPECT_NEAR(rise("mfu_gpu_model_flops_total" + counted) /
+                  rise("mfu_gpu_model_peak_flops_total" + counted),
+              live_figures(interval->line).mfu, 1e-9);
+  EXPECT_NEAR(rise("mfu_gpu_executed_flops_total" + kGpu) /
+                  rise("mfu_gpu_executed_peak_flops_total" + kGpu),
+              live_figures(interval->line).hfu, 1e-9);
+}
+
 TEST(LiveMetrics, WhatIsNotKnownHasNoSeries) {
   Record blind = process(0, 60, 1);
   blind.state = State::kDenied;
@@ -105,8 +129,9 @@ TEST(LiveMetrics, WhatIsNotKnownHasNoSeries) {
   const LiveReading now = at(60, {blind});
   const std::string text = metrics(nullptr, now);
   samples(text);
-  for (const char* name : {"mfu_ratio", "compute", "energy", "watts", "training", "tensor",
-                           "temperature", "clock", "model_flops", "goodput"}) {
+  for (const char* name :
+       {"mfu_ratio", "compute", "energy", "watts", "training", "tensor", "temperature", "clock",
+        "model_flops", "model_peak", "executed", "goodput"}) {
     EXPECT_EQ(text.find(name), text.npos) << name;
   }
   EXPECT_NE(text.find(",state=\"denied\"} 1\n"), text.npos);
@@ -267,6 +292,17 @@ TEST_F(LiveTextfile, IsNeverHalfWritten) {
   std::string seen;
   std::getline(reader, seen);
   EXPECT_EQ(seen, "one");
+}
+
+// node_exporter says nothing of files that it ignores.
+TEST(LiveTextfileName, IsOneThatNodeExporterReads) {
+  EXPECT_EQ(textfile_name_fault("/var/lib/node_exporter/mfu.prom"), "");
+  EXPECT_EQ(textfile_name_fault("mfu.prom"), "");
+  EXPECT_EQ(textfile_name_fault("x.txt"),
+            "'x.txt' does not end in .prom: node_exporter would not see it");
+  for (const char* name : {"", "x", "/", ".prom", "/folder/.prom", "/mfu.prom/", "x.prom.txt"}) {
+    EXPECT_NE(textfile_name_fault(name), "") << name;
+  }
 }
 
 TEST_F(LiveTextfile, ALinksTargetIsLeftAlone) {

@@ -1,11 +1,13 @@
 #include "plugin/live_spool.hh"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -125,17 +127,84 @@ TEST_F(LiveSpool, OneNodeOfSeveral) {
   fs::create_directory(spool_ + "/n2");
   EXPECT_EQ(steps({}, "n1").steps.size(), 1u);
   EXPECT_EQ(steps({}, "n2").steps.size(), 0u);
-  EXPECT_NE(steps({}, "n3").fault, "");
 }
 
-TEST_F(LiveSpool, WithoutASpoolThereIsAReason) {
-  const RunningSteps found = running_steps(spool_ + "/none", "", {});
-  EXPECT_EQ(found.fault, spool_ + "/none: No such file or directory");
+// Which is no fault: the first step makes it.
+TEST_F(LiveSpool, BeforeTheFirstStepThereIsNoSpool) {
+  const RunningSteps none = running_steps(spool_ + "/none", "", {});
+  EXPECT_EQ(none.missing, spool_ + "/none");
+  EXPECT_EQ(none.fault, "");
+  const RunningSteps no_node = running_steps(spool_, "n3", {});
+  EXPECT_EQ(no_node.missing, spool_ + "/n3");
+  std::ofstream(spool_ + "/file") << "x";
+  const RunningSteps no_folder = running_steps(spool_ + "/file", "", {});
+  EXPECT_EQ(no_folder.fault, spool_ + "/file: Not a directory");
+  EXPECT_EQ(no_folder.missing, "");
+}
+
+TEST_F(LiveSpool, UsersSeeWhatTheyDeclared) {
+  StepPlan own = make(1, 2);
+  own.user.flops_per_step = 197;
+  own.array_job = 7;
+  own.array_task = 3;
+  store_plan(own);
+  make(2, 0, true, kAnother);
+  EXPECT_TRUE(as_user(kNobody, [&] {
+    const RunningSteps found = steps({{7, 3}});
+    if (found.steps.size() != 1) return false;
+    const StepPlan& plan = found.steps[0].plan;
+    return found.steps[0].planned && plan.job == 1 && plan.gpus == 4 &&
+           plan.user.flops_per_step == 197 && plan.started_ns == own.started_ns &&
+           plan.folder == own.folder && steps().closed == 1;
+  }));
+}
+
+// Not even those of his group do.
+TEST_F(LiveSpool, NobodyElseReadsAUsersViewOfThePlan) {
+  StepPlan own = make(1, 0);
+  own.gid = kAnother;
+  own.site.munge = "/run/closed";
+  store_plan(own);
+  const std::string view = own.folder + "/plan.user";
+  struct stat status {};
+  ASSERT_EQ(lstat(view.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0400u);
+  EXPECT_TRUE(as_user(kNobody, [&] {
+    const auto seen = read_users_plan(own.folder);
+    return seen && seen->site.munge.empty() && !read_plan(own.folder);
+  }));
+  EXPECT_TRUE(as_user(kAnother, [&] { return open(view.c_str(), O_RDONLY) < 0; }));
+  EXPECT_FALSE(read_users_plan(own.folder));  // nor does root
+}
+
+TEST_F(LiveSpool, WhatAUserMakesOfHisViewIsHisAlone) {
+  StepPlan own = make(1, 0);
+  const std::string view = own.folder + "/plan.user";
+  EXPECT_FALSE(as_user(kNobody, [&] { return unlink(view.c_str()) == 0; }));
+  EXPECT_FALSE(as_user(kNobody, [&] { return rename(view.c_str(), "/tmp/x") == 0; }));
+  ASSERT_TRUE(as_user(kNobody, [&] {
+    StepPlan forged = own;
+    forged.gpus = 1000;
+    chmod(view.c_str(), 0600);
+    std::ofstream(view) << format_plan(forged);
+    return steps().steps[0].plan.gpus == 1000;
+  }));
+  EXPECT_EQ(steps().steps[0].plan.gpus, 4u);
+  ASSERT_TRUE(as_user(kNobody, [&] {
+    std::ofstream(view) << std::string(1 << 20, 'x');
+    return steps().steps.size() == 1 && !steps().steps[0].planned;
+  }));
+  own.step_gpus = 8;
+  store_plan(own);
+  EXPECT_TRUE(as_user(kNobody, [&] { return steps().steps[0].plan.step_gpus == 8; }));
+  remove_spool(own);
+  EXPECT_FALSE(fs::exists(own.folder));
 }
 
 TEST_F(LiveSpool, UsersSeeTheirOwnStepsWithoutThePlan) {
   const StepPlan own = make(1, 2);
   make(2, 0, true, kAnother);
+  fs::remove(own.folder + "/plan.user");  // there was no room for it
   EXPECT_TRUE(as_user(kNobody, [&] {
     const RunningSteps found = steps();
     if (found.steps.size() != 1 || found.closed != 1) return false;

@@ -148,7 +148,18 @@ TEST(LiveStep, DeclaredFlopsAreDividedAmongTheGpus) {
   }
 }
 
-// How many GPUs the other nodes have is not known here.
+TEST(LiveStep, ANodeHasItsGpusShareOfDeclaredFlops) {
+  RunningStep step = running(1, 2);
+  step.plan.step_gpus = 4;                                      // three are the other node's
+  step.plan.user.flops_per_step = uint128{40'000'000'000'000};  // at 10 a second: 400 TFLOP/s
+  step.plan.user.precision = Precision::kBf16;
+  const LiveStep seen = live(step, {counting(process(0, 60, 1), 60, 300)}, kStart + 60 * kSecond);
+  EXPECT_EQ(seen.figures.line.basis, Basis::kModel);
+  EXPECT_NEAR(figures(seen.figures.line).mfu, 100 * 50.0 / 60 / kPeakTflops, 1e-9);
+  EXPECT_NEAR(figures(seen.gpus[0].figures.line).mfu, 100 * 50.0 / 60 / kPeakTflops, 1e-9);
+}
+
+// As long as the nodes have not all been heard, how many GPUs the others have is not known here.
 TEST(LiveStep, OfSeveralNodesCountedFlopsStandIn) {
   RunningStep step = running(1, 2);
   step.plan.user.flops_per_step = uint128{40'000'000'000'000};

@@ -45,5 +45,12 @@ $(BENCH_DIR)/collector_bench: $(BENCH_OBJ)/collector_bench.o $(SCALE_OBJ) $(PLUG
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CXX) $(LDFLAGS) -o $@ $^ -lmunge -lbenchmark -lpthread
 
-bench: $(BENCHES)
+# Slurm's own headers; bound when it is loaded, as the plugin is.
+$(BENCH_OBJ)/spank_clock.o: override CPPFLAGS += $(SLURM_CPPFLAGS)
+
+$(BENCH_DIR)/spank_clock.so: $(BENCH_OBJ)/spank_clock.o
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(CXX) -shared $(LDFLAGS) -static-libstdc++ -static-libgcc -Wl,-z,now -o $@ $^ -ldl
+
+bench: $(BENCHES) $(BENCH_DIR)/spank_clock.so $(SPANK) $(COLLECTOR) $(REPORT) $(TOPO) $(PROFILER_LIB)
 	$(Q)tests/bench/run $(B)

@@ -51,5 +51,5 @@ start_slurm() {
     wait_ready slurmctld
     for node in "${nodes[@]}"; do start_daemon "$node"; done
     wait "$accounts" || exit
-    wait_until 30 all_idle || failed slurmctld "does not show ${#nodes[@]} idle nodes"
+    wait_until 60 all_idle || failed slurmctld "does not show ${#nodes[@]} idle nodes"
 }

@@ -106,7 +106,7 @@ forbidden_calls() {
 # nothing_left: no folder of any step, no process of ours.
 no_folders() { [[ -z $(find "$spool" -mindepth 2 -maxdepth 2 -type d 2>/dev/null) ]]; }
 nothing_left() {
-    ok "${1:-nothing is left in the spool}" wait_until 20 no_folders
+    ok "${1:-nothing is left in the spool}" wait_until 60 no_folders
     [[ ! -s $MFU_CLUSTER_DIR/log/collector.log ]] || diagnose "$(tail -n 5 "$MFU_CLUSTER_DIR/log/collector.log")"
 }
 

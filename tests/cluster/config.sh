@@ -6,8 +6,14 @@
 # DIR/munge munged and its key            DIR/db    MariaDB       DIR/state  slurmctld
 # DIR/spool a folder a node               DIR/dev   fake GPUs      DIR/home  alice, bob
 
-nodes=(n1 n2 n3 n4)
 users=(alice bob)
+gpus=${MFU_NODE_GPUS:-4} # of a node
+
+# name_nodes COUNT
+name_nodes() {
+    mapfile -t nodes < <(seq -f 'n%g' "$1")
+}
+name_nodes "${MFU_NODES:-4}"
 
 die() {
     echo "cluster: $*" >&2
@@ -27,9 +33,9 @@ slurm_is() {
     [[ $(printf '%s\n' "$1" "$(slurmctld -V | cut -d' ' -f2)" | sort -V | head -n1) == "$1" ]]
 }
 
-# The longest socket is slurmstepd's, DIR/spool/n1/n1_JOB.STEP with two 32 bit numbers; sun_path takes 107 bytes.
+# The longest socket is slurmstepd's, DIR/spool/n4/n4_JOB.STEP with two 32 bit numbers; sun_path takes 107 bytes.
 check_folder() {
-    local longest=$dir/spool/n1/n1_4294967295.4294967295 parent=$dir
+    local longest=$dir/spool/${nodes[-1]}/${nodes[-1]}_4294967295.4294967295 parent=$dir
     ((${#longest} <= 107)) || die "$dir is too long for Unix sockets below it. Use a folder of at most $((107 - ${#longest} + ${#dir})) characters."
     [[ $dir != *[[:space:]\'\"\\\[\],=#%]* ]] || die "$dir has a character that Slurm's configuration files cannot hold."
     [[ -z $(ls -A "$dir") ]] || die "$dir is not empty. Use a new folder: mktemp -d"
@@ -47,6 +53,7 @@ write_configuration() {
     chmod 755 "$dir"/{etc,log,run,spool,dev,home,munge}
     (umask 077 && head -c 128 /dev/urandom >"$dir/munge/key") && chown munge: "$dir/munge/key"
     : >"$dir/log/slurmdbd.log" && : >"$dir/log/slurmctld.log" && chown slurm: "$dir"/log/slurm*.log
+    echo "${#nodes[@]}" >"$dir/etc/nodes"
     claim_machine
     for user in root "${users[@]}"; do
         mkdir "$dir/home/$user" && chown "$user:" "$dir/home/$user"
@@ -58,10 +65,10 @@ write_configuration() {
 }
 
 # What clusters share is decided under one lock: who has which ports, and who adds the Linux users. A claim is a symlink to
-# the cluster's own list of ports, so that of a cluster which was stopped or deleted dangles. Ports lie below the range the
-# kernel hands out to clients.
+# the cluster's own list of ports, so that of a cluster which was stopped or deleted dangles. There is one for every six
+# ports: slurmctld's, slurmdbd's, and a port a node. Ports lie below the range the kernel hands out to clients.
 claim_machine() {
-    local claims=/run/slurm-mfu-ports user lock slot
+    local claims=/run/slurm-mfu-ports user lock slot slots=$(((${#nodes[@]} + 7) / 6)) p
     mkdir -p "$claims"
     exec {lock}<"$claims"
     flock "$lock"
@@ -70,29 +77,30 @@ claim_machine() {
         id "$user" &>/dev/null || useradd --no-create-home --home-dir /nonexistent --shell /bin/bash "$user" ||
             die "cannot add the Linux user $user; see useradd's message above."
     done
-    for slot in $(shuf -i 0-1999 -n 100); do
+    for slot in $(shuf -i "0-$((2000 - slots))" -n 100); do
         port=$((20000 + 6 * slot))
-        if [[ -e $claims/$port ]] || ! ports_free "$port"; then continue; fi
+        slots_free "$claims" "$port" "$slots" || continue
         echo "$port" >"$dir/etc/ports"
-        ln -s "$dir/etc/ports" "$claims/$port"
+        for ((p = port; p < port + 6 * slots; p += 6)); do ln -s "$dir/etc/ports" "$claims/$p"; done
         exec {lock}<&-
         return
     done
-    die "no six free TCP ports in a row between 20000 and 32000. Stop clusters that are no longer needed: ls -l $claims"
+    die "no $((6 * slots)) free TCP ports in a row between 20000 and 32000. Stop clusters that are no longer needed: ls -l $claims"
 }
 
-ports_free() {
+# slots_free CLAIMS FIRST SLOTS
+slots_free() {
     local p
-    for ((p = $1; p < $1 + 6; p++)); do
+    for ((p = $2; p < $2 + 6 * $3; p++)); do
+        [[ ! -e $1/$p ]] || return 1
         ! (: >"/dev/tcp/127.0.0.1/$p") 2>/dev/null || return 1
     done
 }
 
 release_ports() {
-    local first
     [[ -e $dir/etc/ports ]] || return 0
-    read -r first <"$dir/etc/ports"
-    rm -f "/run/slurm-mfu-ports/$first" "$dir/etc/ports"
+    find /run/slurm-mfu-ports -lname "$dir/etc/ports" -delete
+    rm -f "$dir/etc/ports"
 }
 
 # srun and slurmstepd read plugstack.conf anew for every step, and slurmstepd for every prolog and epilog. But slurmd looks
@@ -124,8 +132,8 @@ END
 # A GPU's file must be a device: with a regular file Slurm silently sets no CUDA_VISIBLE_DEVICES.
 write_gres_conf() {
     local gpu
-    for gpu in 0 1 2 3; do ln -s /dev/null "$dir/dev/gpu$gpu"; done
-    printf 'AutoDetect=off\nNodeName=n[1-4] Name=gpu File=%s/dev/gpu[0-3]\n' "$dir" >"$dir/etc/gres.conf"
+    for ((gpu = 0; gpu < gpus; gpu++)); do ln -s /dev/null "$dir/dev/gpu$gpu"; done
+    printf 'AutoDetect=off\nNodeName=n[1-%d] Name=gpu File=%s/dev/gpu[0-%d]\n' "${#nodes[@]}" "$dir" $((gpus - 1)) >"$dir/etc/gres.conf"
     # slurmd of Slurm 23.11 and later needs cgroups or this word, which earlier ones do not know.
     if slurm_is 23.11; then
         echo 'CgroupPlugin=disabled' >"$dir/etc/cgroup.conf"
@@ -193,12 +201,12 @@ MinJobAge=300
 # and 22 s); nothing quicker was found.
 OverTimeLimit=0
 END
-        for i in 0 1 2 3; do
-            echo "NodeName=${nodes[i]} NodeHostname=localhost NodeAddr=127.0.0.1 Port=$((port + 2 + i)) CPUs=8 RealMemory=4000 Gres=gpu:4"
+        for i in "${!nodes[@]}"; do
+            echo "NodeName=${nodes[i]} NodeHostname=localhost NodeAddr=127.0.0.1 Port=$((port + 2 + i)) CPUs=8 RealMemory=4000 Gres=gpu:$gpus"
         done
         cat <<END
-PartitionName=gpu Nodes=n[1-4] Default=YES MaxTime=INFINITE OverSubscribe=NO State=UP
-PartitionName=short Nodes=n[1-4] MaxTime=1 DefaultTime=1 OverTimeLimit=0 State=UP
+PartitionName=gpu Nodes=n[1-${#nodes[@]}] Default=YES MaxTime=INFINITE OverSubscribe=NO State=UP
+PartitionName=short Nodes=n[1-${#nodes[@]}] MaxTime=1 DefaultTime=1 OverTimeLimit=0 State=UP
 ${MFU_SLURM_CONF-}
 END
     } >"$dir/etc/slurm.conf"

@@ -53,18 +53,18 @@ start_pod() {
     local starter
     (
         [[ -z $group ]] || echo "$BASHPID" >"$group/cgroup.procs"
-        exec env -i MFU_CUSHION="$(printf '%0512d' 0)" PATH=/usr/sbin:/usr/bin:/sbin:/bin MFU_CLUSTER="$MFU_CLUSTER_DIR" \
+        exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin MFU_CLUSTER="$MFU_CLUSTER_DIR" \
             taskset -c "$cpu" unshare --mount --pid --fork --kill-child --net --uts --mount-proc \
             "$PWD/tests/cluster/container_pod.sh" "$1" "${address[$1]}" "$outside:$port" "$MFU_CLUSTER_DIR"
     ) </dev/null >"$MFU_CLUSTER_DIR/log/$1.log" 2>&1 &
     starter=$!
-    wait_until 10 pgrep -P "$starter" >/dev/null
+    wait_until 60 pgrep -P "$starter" >/dev/null
     pod[$1]=$(pgrep -P "$starter")
     ip link add "$1" type veth peer name eth0 netns "${pod[$1]}"
     ip link set "$1" master pods up
 }
 kill_pod() {
-    kill -KILL "${pod[$1]}" && wait_until 10 pod_is_gone "$1"
+    kill -KILL "${pod[$1]}" && wait_until 60 pod_is_gone "$1"
     unset "pod[$1]"
 }
 pod_is_gone() { [[ ! -e /proc/${pod[$1]}/root/proc ]]; }
@@ -73,7 +73,7 @@ pods_are_idle() { [[ $(sinfo -h -p pods -o '%D %T') == '2 idle' ]]; }
 end_pods() {
     local code=$? node
     for node in "${!pod[@]}"; do kill_pod "$node"; done 2>/dev/null
-    [[ -z $group ]] || wait_until 10 rmdir "$group" 2>/dev/null
+    [[ -z $group ]] || wait_until 60 rmdir "$group" 2>/dev/null
     return "$code"
 }
 
@@ -128,7 +128,7 @@ compiler=$(sed -n 's/^CC = //p' config.mk) headers=$(sed -n 's/^SLURM_CPPFLAGS =
 pod_plugin spool=/var/spool/slurm-mfu log=/var/log/mfu-collector.log node-map="$etc/node.xml"
 start_pod p1
 start_pod p2
-ok 'two pods are up' wait_until 30 pods_are_idle
+ok 'two pods are up' wait_until 60 pods_are_idle
 
 # run NAME [options of sbatch] -- TEXT: an ordinary user's job in pods, whose id is ${job[NAME]}.
 declare -A job=()
@@ -219,7 +219,7 @@ fi
 # --- the pod of the first node dies, with all of its processes
 
 interim() { [[ $(scontrol show job "${job[killed]}") == *mfu/1* ]]; }
-ok 'killed: an interim line' wait_until 30 interim
+ok 'killed: an interim line' wait_until 60 interim
 kill_pod p1
 scontrol update NodeName=p1 State=DOWN Reason=killed
 l=$(line "${job[killed]}" 'cur=0:')
@@ -230,7 +230,7 @@ same_as_truth "sum=$(value "$l" cur | cut -d: -f2)" 'killed' "$work"/truth.kille
 
 start_pod p1
 scontrol update NodeName=p1 State=RESUME
-ok 'the pod is back' wait_until 30 p1_is_idle
+ok 'the pod is back' wait_until 60 p1_is_idle
 run again -w p1 -N1 -n1 --gpus=1 -- "srun --mfu-profile train --ranks 2 --rank 0 --steps 6 --truth $work/truth.again"
 finish again
 same_as_truth "$l" 'the pod is back' "$work"/truth.again

@@ -2,10 +2,11 @@
 # The daemons of a cluster, one by one: start, ready, stop. Sourced by cluster; works on $dir.
 # shellcheck disable=SC2154 # cluster sets dir, config.sh the rest
 
-daemons=(munged mariadb slurmdbd slurmctld "${nodes[@]}")
+services=(munged mariadb slurmdbd slurmctld)
 
 known() {
-    [[ -n ${1-} && " ${daemons[*]} " == *" $1 "* ]] || die "unknown daemon '${1-}'. One of: ${daemons[*]}"
+    local daemons="${services[*]} ${nodes[*]}"
+    [[ -n ${1-} && " $daemons " == *" $1 "* ]] || die "unknown daemon '${1-}'. One of: $daemons"
 }
 
 known_node() {
@@ -37,8 +38,7 @@ failed() {
 }
 
 # A daemon gets a clean environment: a test's own variables must not leak into slurmd's steps. It keeps none of our file
-# descriptors: the caller may be reading a pipe to its end. slurmstepd writes its title over the start of its environment,
-# so the marks that stop looks for stand behind a cushion.
+# descriptors: the caller may be reading a pipe to its end.
 run_daemon() {
     local name=$1 fd
     shift
@@ -48,8 +48,8 @@ run_daemon() {
             ((fd <= 2)) || exec {fd}>&-
         done
         cd / || exit
-        exec env -i MFU_CUSHION="$(printf '%0512d' 0)" PATH=/usr/sbin:/usr/bin:/sbin:/bin SLURM_CONF="$dir/etc/slurm.conf" \
-            MFU_CLUSTER="$dir" "$@" </dev/null >>"$dir/log/$name.log" 2>&1
+        exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin SLURM_CONF="$dir/etc/slurm.conf" MFU_CLUSTER="$dir" "$@" \
+            </dev/null >>"$dir/log/$name.log" 2>&1
     )
 }
 
@@ -61,15 +61,17 @@ start_daemon() {
             --key-file="$dir/munge/key" --socket="$dir/munge/socket" --pid-file="$dir/munge/pid" --seed-file="$dir/munge/seed"
         ;;
     mariadb)
-        # Durability is traded for speed: the database dies with its folder.
+        # Durability is traded for speed: the database dies with its folder. Slurm supports no isolated snapshots, which are the
+        # default of MariaDB 11.6 and unknown to 10.5.
         run_daemon "$name" setsid --fork mariadbd --no-defaults --user=mysql --skip-networking --datadir="$dir/db" \
             --socket="$dir/db/socket" --pid-file="$dir/db/pid" --innodb-log-file-size=4M --innodb-buffer-pool-size=32M \
             --innodb-flush-method=nosync --innodb-flush-log-at-trx-commit=0 --innodb-doublewrite=0 --innodb-file-per-table=0 \
-            --sync-frm=0 --innodb-lock-wait-timeout=900 --innodb-fast-shutdown=2
+            --sync-frm=0 --innodb-lock-wait-timeout=900 --innodb-fast-shutdown=2 \
+            --loose-innodb-snapshot-isolation=OFF
         ;;
     slurmdbd) run_daemon "$name" MYSQL_UNIX_PORT="$dir/db/socket" slurmdbd ;;
     slurmctld) run_daemon "$name" slurmctld ;;
-    n?) run_daemon "$name" MFU_CLUSTER_NODE="$name" slurmd -N "$name" ;;
+    n[0-9]*) run_daemon "$name" MFU_CLUSTER_NODE="$name" slurmd -N "$name" ;;
     esac || failed "$name" "did not start"
 }
 
@@ -78,11 +80,11 @@ wait_ready() {
     local name=$1 base
     read -r base <"$dir/etc/ports"
     case $name in
-    munged) wait_until 10 test -S "$dir/munge/socket" ;;
-    mariadb) wait_until 30 database_answers ;;
-    slurmdbd) wait_until 30 listens "$((base + 1))" ;;
-    slurmctld) wait_until 30 controller_answers ;;
-    n?) wait_until 30 node_ready "$name" ;;
+    munged) wait_until 60 test -S "$dir/munge/socket" ;;
+    mariadb) wait_until 60 database_answers ;;
+    slurmdbd) wait_until 60 listens "$((base + 1))" ;;
+    slurmctld) wait_until 60 controller_answers ;;
+    n[0-9]*) wait_until 60 node_ready "$name" ;;
     esac || failed "$name" "does not answer"
 }
 
@@ -112,7 +114,7 @@ all_idle() {
     [[ $(slurm sinfo -h -p gpu -o '%D %T' 2>/dev/null) == "${#nodes[@]} idle" ]]
 }
 
-# TERM, five seconds, KILL; ends when all are gone.
+# TERM, 20 s, KILL; ends when all are gone.
 stop_daemons() {
     local name pid pids=()
     for name; do
@@ -129,7 +131,7 @@ kill_daemon() {
 
 status() {
     local name pid result=0
-    for name in "${daemons[@]}"; do
+    for name in "${services[@]}" "${nodes[@]}"; do
         if pid=$(daemon_pid "$name"); then
             printf '%-10s %7d up\n' "$name" "$pid"
         else

@@ -62,7 +62,7 @@ line "$idle" 's=0' >/dev/null
 # A job is in the time up to now from the second after its end on.
 # shellcheck disable=SC2317 # wait_until calls it
 in_the_week() { [[ $(sacct -a -X -n -S now-7days -o JobID | wc -l) == 3 ]]; }
-wait_until 10 in_the_week
+wait_until 60 in_the_week
 
 export job PATH=$build:$PATH
 recipes=0

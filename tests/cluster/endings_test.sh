@@ -35,11 +35,9 @@ is "$(value "$l" cover)" '0.0%/100.0%' 'task failure: all was observed'
 # --- cut off: what was published a second before is there. The workload writes its truth, then hangs.
 
 hang=(train --ranks 2 --steps 3 --hang-at-step 2)
-both_hang() { [[ -s $work/$1.0 && -s $work/$1.1 ]]; }
 
 job=$(submit -n2 --gpus-per-task=1 --wrap "srun --mfu-profile=flops=$flops ${hang[*]} --truth $work/cancel.%r")
-wait_until 20 both_hang cancel
-sleep 1.5
+caught_up "$job.0" "$work"/cancel.{0,1}
 scancel "$job"
 wait_job "$job"
 l=$(line "$job" 's=0')
@@ -50,8 +48,7 @@ like "$(value "$l" cover)" '^0\.0%/[0-9.]+%\(cut-off\)$' 'scancel: what was not 
 like "$(sacct_field "$job" State)" '^CANCELLED' 'scancel: the state is the job'\''s'
 
 job=$(submit -n2 --gpus-per-task=1 --wrap "srun --mfu-profile=flops=$flops ${hang[*]} --truth $work/limit.%r")
-wait_until 20 both_hang limit
-sleep 1.5
+caught_up "$job.0" "$work"/limit.{0,1}
 expire_job "$job"
 limit_job=$job # it takes half a minute; the others go on meanwhile
 
@@ -60,8 +57,7 @@ limit_job=$job # it takes half a minute; the others go on meanwhile
 job=$(submit -n2 --gpus-per-task=1 --wrap \
     "srun -K0 --mfu-profile=flops=$flops sh -c 'train --ranks 2 --steps 3 --truth $work/kill.%r \
      \$([ \$SLURM_PROCID = 1 ] && echo --hang-at-step 2)'")
-wait_until 20 both_hang kill
-sleep 1.5
+caught_up "$job.0" "$work"/kill.{0,1}
 pkill -KILL -f "^train .*--truth $work/kill.%r --hang-at-step 2"
 wait_job "$job"
 l=$(line "$job" 's=0')
@@ -73,9 +69,9 @@ like "$(sacct_field "$job.0" State)" '^(FAILED|CANCELLED)' 'SIGKILL of a rank: t
 
 setsid srun -n2 --gpus-per-task=1 --job-name=lost --mfu-profile="flops=$flops" "${hang[@]}" --truth "$work/srun.%r" \
     >/dev/null 2>&1 &
-wait_until 20 both_hang srun
-sleep 1.5
+wait_until 60 all_there "$work"/srun.{0,1}
 job=$(squeue -h -n lost -o %A | head -n 1)
+caught_up "$job.0" "$work"/srun.{0,1}
 pkill -KILL -f "^srun .*--job-name=lost"
 wait_job "$job"
 l=$(line "$job" 's=0')
@@ -104,8 +100,8 @@ same_as_truth "$l" 'sequential steps' "$work"/{first,second}.*
 is "$(sum "$l" model_flops)" "$((2 * flops))" 'sequential steps: FLOPs add up'
 
 job=$(submit -N2 --ntasks-per-node=1 --gpus-per-node=1 --mfu-profile="flops=$flops" --wrap "
-    srun -N1 -n1 -w \$(scontrol show hostnames | head -n1) --gres=gpu:1 --exact train --ranks 2 --rank 0 --truth $work/left.0 &
-    srun -N1 -n1 -w \$(scontrol show hostnames | tail -n1) --gres=gpu:1 --exact train --ranks 2 --rank 1 --truth $work/right.1 &
+    srun -N1 -n1 -w \$(scontrol show hostnames | head -n1) --gpus-per-node=1 --exact train --ranks 2 --rank 0 --truth $work/left.0 &
+    srun -N1 -n1 -w \$(scontrol show hostnames | tail -n1) --gpus-per-node=1 --exact train --ranks 2 --rank 1 --truth $work/right.1 &
     wait")
 wait_job "$job"
 l=$(line "$job" 's=0-1')
@@ -134,8 +130,7 @@ done
 job=$(submit -n1 --gpus=1 --requeue --wrap "
     srun --mfu-profile=on train --ranks 1 --steps \$((3 + 2 * \${SLURM_RESTART_COUNT:-0})) \
         --truth $work/run\${SLURM_RESTART_COUNT:-0}.0 \$([ \${SLURM_RESTART_COUNT:-0} = 0 ] && echo --hang-at-step 2)")
-wait_until 20 test -s "$work/run0.0"
-sleep 1.5
+caught_up "$job.0" "$work/run0.0"
 scontrol requeue "$job"
 wait_until 150 test -s "$work/run1.0" || diagnose "the requeued job did not run: $(squeue -j "$job")"
 wait_job "$job"
@@ -144,7 +139,7 @@ diagnose "$l"
 same_as_truth "$l" 'requeue, second run' "$work"/run1.0
 first_run() { sacct -D -n -P -X -j "$job" -o State,AdminComment | grep -E '^REQUEUED|^CANCELLED|^PREEMPTED' | head -n 1; }
 first_has_line() { [[ $(first_run) == *s=0* ]]; }
-wait_until 30 first_has_line
+wait_until 60 first_has_line
 l=$(first_run)
 diagnose "$l"
 same_as_truth "${l#*|}" 'requeue, first run' "$work"/run0.0
@@ -165,17 +160,22 @@ wait_job "$job"
 line "$job" >/dev/null
 is "$(sacct_field "$job" Comment)" mine 'admin_comment: the user'\''s comment is untouched'
 
-job=$(submit -n1 --gpus=1 --mfu-profile=on --wrap "sleep 1; srun train --ranks 1")
-wait_until 20 job_state_is "$job" RUNNING
+until_there() { echo "until [ -e $work/$1 ]; do sleep 0.1; done"; }
+job=$(submit -n1 --gpus=1 --mfu-profile=on --wrap "$(until_there ticket); srun train --ranks 1")
+wait_until 60 job_state_is "$job" RUNNING
 scontrol update "JobId=$job" AdminComment='ticket 4711'
+touch "$work/ticket"
 wait_job "$job"
 like "$(line "$job" 'mfu/1 .*\.$')" '^ticket 4711 mfu/1 ' "an administrator's text stays"
 
-job=$(submit -n1 --gpus=1 --mfu-profile=on --wrap "sleep 1; srun train --ranks 1")
-wait_until 20 job_state_is "$job" RUNNING
+job=$(submit -n1 --gpus=1 --mfu-profile=on --wrap "$(until_there jobstats); srun train --ranks 1")
+wait_until 60 job_state_is "$job" RUNNING
 scontrol update "JobId=$job" AdminComment='JS1:H4sIAAAA'
+touch "$work/jobstats"
 wait_job "$job"
-sleep 2
+# shellcheck disable=SC2317 # wait_until calls it
+has_no_folder() { [[ -z $(find "$spool" -mindepth 2 -maxdepth 2 -name "$job.*") ]]; }
+ok 'nothing more comes of its steps' wait_until 60 has_no_folder
 is "$(sacct_field "$job" AdminComment)" 'JS1:H4sIAAAA' "jobstats' value is never touched"
 
 # --- the time limit of above
@@ -189,6 +189,6 @@ is "$(sacct_field "$limit_job" State)" TIMEOUT 'time limit: the state is the job
 # --- nothing is left behind
 
 no_folders() { [[ -z $(find "$spool" -mindepth 2 -maxdepth 2 -type d) ]]; }
-ok 'the spool is empty again' wait_until 20 no_folders
+ok 'the spool is empty again' wait_until 60 no_folders
 [[ ! -s $MFU_CLUSTER_DIR/log/collector.log ]] || diagnose "$(cat "$MFU_CLUSTER_DIR/log/collector.log")"
 done_testing

@@ -18,15 +18,15 @@ trap 'end_background; cluster_down' EXIT
 job=$(submit_as alice -N2 -n4 --gpus-per-task=1 --mfu-profile --wrap 'srun train --ranks 4 --steps 100000 --gemms')
 site=$MFU_CLUSTER_DIR/site
 mkdir "$site"
-wait_until 30 test -d "$spool"
-mfu-live --spool "$spool" --interval 1 --prometheus "$site/metrics.new" 2>"$site/err" &
+wait_until 60 test -d "$spool"
+mfu-live --spool "$spool" --interval 1 --prometheus "$site/live.prom" 2>"$site/err" &
 background+=($!)
 if command -v promtool >/dev/null && command -v prometheus >/dev/null; then
     # In node_exporter's place: the textfile, and adapters' counters that rise.
     (
         for ((i = 0; ; i += 1000000)); do
             {
-                cat "$site/metrics.new" "$site/report.new"
+                cat "$site/live.prom" "$site/report.prom"
                 for metric in port_data_received_bytes port_data_transmitted_bytes link_downed; do
                     printf 'node_infiniband_%s_total{device="mlx5_0",port="1"} %d\n' $metric $i
                 done
@@ -39,6 +39,7 @@ if command -v promtool >/dev/null && command -v prometheus >/dev/null; then
     python3 - "$site" <<'END' &
 import functools, http.server, sys
 class Handler(http.server.SimpleHTTPRequestHandler):
+    extensions_map = {"": "text/plain; version=0.0.4"} # Prometheus 3 takes nothing without a type
     def log_message(self, *arguments): pass
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=sys.argv[1]))
 open(sys.argv[1] + "/port.new", "w").write(str(server.server_port))
@@ -46,7 +47,7 @@ __import__("os").rename(sys.argv[1] + "/port.new", sys.argv[1] + "/port")
 server.serve_forever()
 END
     background+=($!)
-    wait_until 10 test -s "$site/port"
+    wait_until 60 test -s "$site/port"
     cp "$examples"/mfu-alerts.yml "$site"
     # The file as it stands, but for the target, and quicker.
     sed "s/localhost:9100.*/127.0.0.1:$(<"$site/port")]/; s/interval: .*/interval: 1s/; /^alerting/,/9093/d" "$examples/prometheus.yml" >"$site/prometheus.yml"
@@ -67,13 +68,15 @@ fi
 out=$(as_user alice sbatch --test-only --cpus-per-task=1 "$examples/train-pytorch.sbatch" 2>&1)
 like "$out" '^sbatch: Job [0-9]+ to start at ' 'train-pytorch.sbatch: Slurm takes it'
 ok 'train.py: python takes it' python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$examples/train.py"
-if python3 -c 'import torch' 2>/dev/null; then
-    out=$(python3 "$examples/train.py" --steps 2 --seq 16)
+# Debian's torch belongs to Debian's python, which need not be the first one.
+python=$(for python in python3 /usr/bin/python3; do "$python" -c 'import torch' 2>/dev/null && echo "$python" && break; done)
+if [[ -n $python ]]; then
+    out=$("$python" "$examples/train.py" --steps 2 --seq 16)
     like "$out" '^2 steps of [0-9.]+ s, loss [0-9.]+'$'\n''--mfu-profile=flops-per-step=[0-9]+,precision=bf16$' 'train.py trains'
     flops=$(grep -o -- '--mfu-profile=.*' <<<"$out")
     is "$(srun -n1 --gpus=1 --mfu-placement=off "$flops" true 2>&1)" '' 'train.py: what it says is an option'
 else
-    skip 'train.py trains' 'no torch here'
+    skip 'train.py trains' 'no torch here: install the package python3-torch'
 fi
 
 # --- enroot.fstab: the plugin's folder and the spool, as plugstack.conf has them
@@ -96,7 +99,7 @@ words=$(sed -n 's/^ExecStart=[^ ]* //p' "$examples/mfu-live.service")
 # shellcheck disable=SC2086 # words
 mfu-live ${words/\/var\/lib\/node_exporter/$site} --spool "$spool" 2>"$site/service.err" &
 background+=($!)
-ok 'mfu-live.service: its arguments are right' wait_until 10 grep -q "jobid=\"$job\"" "$site/mfu.prom"
+ok 'mfu-live.service: its arguments are right' wait_until 60 grep -q "jobid=\"$job\"" "$site/mfu.prom"
 is "$(cat "$site/service.err")" '' 'mfu-live.service: no complaint'
 
 # --- topology-audit.sh, on a fabric of one leaf that all four nodes are on
@@ -118,11 +121,37 @@ diagnose "$out"$'\n'"$(cat "$site/audit.err" "$site/audit/nodes.txt")"
 ok "topology-audit.sh ends with 0 or 1, not $code" test "$code" -le 1
 is "$(cat "$site/audit.err")" '' 'topology-audit.sh: no complaint'
 is "$(jq -r '.findings | type' "$site/audit/fabric.json")" array 'topology-audit.sh: the findings of the fabric'
-is "$(grep -oE '^[0-9]+:' "$site/audit/nodes.txt" | sort -u | paste -sd' ')" '0: 1: 2: 3:' 'topology-audit.sh: every node has looked at itself'
+is "$(grep -oE '^n[0-9]+:' "$site/audit/nodes.txt" | sort -u | paste -sd' ')" 'n1: n2: n3: n4:' 'topology-audit.sh: every node has looked at itself'
 is "$(cat "$site/audit/topology.txt")" '' 'topology-audit.sh: topology.conf is as the fabric'
 printf 'SwitchName=LEAF-1 Nodes=n[1-3]\nSwitchName=LEAF-2 Nodes=n4\n' >"$site/topology.conf"
 "$examples/topology-audit.sh" "$site/audit" "$site/topology.conf" >/dev/null 2>&1
 is "$? $(grep -c n4 "$site/audit/topology.txt")" '1 1' 'topology-audit.sh: a difference is found'
+# What each part's exit status makes of the whole one.
+mkdir "$site/stub"
+# shellcheck disable=SC2016 # for the stub
+printf '#!/bin/sh\n%s\n' 'case "$*" in $STUB_SEES) echo finding; exit "$STUB_CODE" ;; esac' >"$site/stub/mfu-topo"
+chmod 755 "$site/stub/mfu-topo"
+while read -r sees code whole what; do
+    PATH=$site/stub:$PATH STUB_SEES=$sees STUB_CODE=$code "$examples/topology-audit.sh" "$site/audit" "$site/topology.conf" >/dev/null 2>&1
+    is "$?" "$whole" "topology-audit.sh: $what"
+done <<'END'
+nothing 1 0 nothing is found
+*--json 2 1 something of high severity in the fabric
+*--json 3 2 the fabric cannot be looked at
+audit 2 1 something of high severity on the nodes
+audit 3 2 nodes cannot be looked at
+diff* 1 1 a difference
+*--job* 1 1 a warning about a job
+*--job* 3 2 a job cannot be looked at
+END
+SLURM_RESERVATION=nobodys PATH=$site/stub:$PATH STUB_SEES='' "$examples/topology-audit.sh" "$site/audit" >/dev/null 2>&1
+is "$?" 2 'topology-audit.sh: no allocation is no finding'
+like "$(cat "$site/audit/nodes.txt")" 'srun: error: .*reservation' 'topology-audit.sh: and nodes.txt says why'
+
+# --- a job of the cluster's dashboard leads to its own
+
+is "$(jq -r '.panels[].fieldConfig.overrides[].properties[] | select(.id == "links").value[].url' "$examples/grafana-cluster.json" | cut -d= -f1)" \
+    "$(jq -r '"/d/\(.uid)?var-\(.templating.list[] | select(.name == "jobid").name)"' "$examples/grafana-job.json")" 'grafana-cluster.json leads to grafana-job.json'
 
 # --- the alerts: each fires where it should, and only there
 
@@ -201,13 +230,13 @@ END
     # shellcheck disable=SC2317 # wait_until calls it
     # Of a job that runs, accounting has the line that the controller has.
     report() {
-        mfu-report --all-users --prometheus "$site/report.new" 2>/dev/null && grep -q '^mfu_report_mfu_ratio' "$site/report.new"
+        mfu-report --all-users --prometheus "$site/report.prom" 2>/dev/null && grep -q '^mfu_report_mfu_ratio' "$site/report.prom"
     }
     ok "mfu-report: the job's MFU" wait_until 60 report
     has_series() { [[ $(query "$1") =~ ^[1-9] ]]; }
-    ok 'Prometheus has the job' wait_until 40 has_series "rate(mfu_step_model_flops_total{jobid=\"$job\"}[8s]) > 0"
-    ok 'and of accounting' wait_until 20 has_series mfu_report_mfu_ratio
-    ok 'and its power' wait_until 20 has_series "mfu_gpu_power_watts{jobid=\"$job\"}"
+    ok 'Prometheus has the job' wait_until 60 has_series "rate(mfu_step_model_flops_total{jobid=\"$job\"}[8s]) > 0"
+    ok 'and of accounting' wait_until 60 has_series mfu_report_mfu_ratio
+    ok 'and its power' wait_until 60 has_series "mfu_gpu_power_watts{jobid=\"$job\"}"
     expressions=0
     for dashboard in "$examples"/grafana-*.json; do
         name=$(basename "$dashboard")
@@ -222,14 +251,14 @@ END
             asked=${asked//\$jobid/$job}
             # Clocks that are held back and alerts that fire may be none.
             [[ $asked != *ALERTS* && $asked != *clock_reason* ]] || asked="($asked) or vector(1)"
-            found=$(query "$asked")
-            [[ $found =~ ^[1-9][0-9]*$ ]] || wrong+=$'\n'"$found: $asked"
+            wait_until 60 has_series "$asked" || wrong+=$'\n'"$(query "$asked"): $asked"
         done < <(jq -r '.panels[].targets[].expr' "$dashboard")
         is "$wrong" '' "$name: every expression has series"
     done
     ok "dashboards: $expressions expressions" test "$expressions" -gt 20
     # The same figures as mfu-live's own, give or take what ranks do in 8 s, and how late readings and scrapes are on a busy machine.
-    is "$(query "abs(sum(rate(mfu_gpu_attributed_seconds_total{jobid=\"$job\"}[8s])) - 4) < 1.5")" 1 'four GPUs have four seconds a second'
+    ok 'four GPUs have four seconds a second' wait_until 60 has_series \
+        "abs(sum(rate(mfu_gpu_attributed_seconds_total{jobid=\"$job\"}[8s])) - 4) < 1.5"
 fi
 end_background
 is "$(cat "$site/err")" '' 'mfu-live had no complaint'

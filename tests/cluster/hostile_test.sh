@@ -20,17 +20,15 @@ sound() {
     is "$("$build/mfu-report" --json -j "$1" | jq -c '.jobs[0].line_fault')" null "$3: mfu-report finds no fault"
 }
 
-# ours PATTERN [NODE]: pids of this cluster's processes with that command line.
+# ours PATTERN: pids of this cluster's processes with that command line.
 ours() {
     local pid
     for pid in $(pgrep -f -- "$1"); do
-        grep -qzxF -e "MFU_CLUSTER=$MFU_CLUSTER_DIR" "/proc/$pid/environ" 2>/dev/null || continue
-        [[ -z ${2-} ]] || grep -qzxF -e "MFU_CLUSTER_NODE=$2" "/proc/$pid/environ" 2>/dev/null || continue
-        echo "$pid"
+        ! grep -qzxF -e "MFU_CLUSTER=$MFU_CLUSTER_DIR" "/proc/$pid/environ" 2>/dev/null || echo "$pid"
     done
 }
 is_there() { [[ -n $(ours "$@") ]]; }
-both_hang() { [[ -s $work/$1.0 && -s $work/$1.1 ]]; }
+no_collectors() { [[ -z $(ours mfu-collector) ]]; }
 
 # ports_of_collectors: where this cluster's collectors listen.
 ports_of_collectors() {
@@ -65,15 +63,16 @@ open(my $out, '>:raw', $to) or die "$to: $!"; print $out $record, "\0" x 12288;
 END
 chmod 755 "$forge"
 
-# abuse NAME SCRIPT: a job of alice with two ranks: rank 0 trains, rank 1 runs the script in the records folder. The line is
-# left in $l.
+# abuse NAME SCRIPT: a job of alice with two ranks: rank 0 trains, rank 1 runs the script in the records folder, once $mine is
+# a record. The line is left in $l.
 abuse() {
     local name=$1 job
     cat >"$work/$name.sh" <<END
 if [ "\$SLURM_PROCID" = 0 ]; then exec train --ranks 2 ${long[*]} --truth $work/$name.0; fi
-sleep 1
 cd "\$MFU_RECORD_DIR" || exit 3
-mine=\$(ls *.mfu | head -n 1)
+until mine=\$(ls *.mfu 2>/dev/null | head -n 1) && [ -n "\$mine" ] && [ \$(od -An -t u8 -j 16 -N 8 "\$mine") -gt 0 ]; do
+    sleep 0.1
+done
 $2
 exit 0
 END
@@ -127,7 +126,7 @@ like "$(value "$l" compute)" '^n/a\(record:eperm\)$' 'board: the reason is the b
 is "$(sha256sum /etc/shadow)" "$shadow" '/etc/shadow is as it was'
 is "$(cat "$secret/file")" secret 'a linked folder was not emptied'
 no_folders() { [[ -z $(find "$spool" -mindepth 2 -maxdepth 2 -type d) ]]; }
-ok 'every abused folder is gone' wait_until 20 no_folders
+ok 'every abused folder is gone' wait_until 60 no_folders
 log=$(cat "$MFU_CLUSTER_DIR/log/collector.log" 2>/dev/null)
 unlike "$log" $'[^ -~\n]' 'the log holds no control byte'
 
@@ -136,7 +135,7 @@ unlike "$log" $'[^ -~\n]' 'the log holds no control byte'
 job=$(submit -N2 --ntasks-per-node=1 --gpus-per-node=1 --mfu-profile=on --wrap \
     "srun train --ranks 2 --steps 100 --truth $work/tcp.%r")
 listening() { [[ -n $(ports_of_collectors) ]]; }
-ok 'strangers: a collector listens' wait_until 20 listening
+ok 'strangers: a collector listens' wait_until 60 listening
 read -r port < <(ports_of_collectors)
 answers=$(for message in 'GET / HTTP/1.1\r\n\r\n' '\0\0\0\5MUNGE' '\xff\xff\xff\xff' '\0\0\x08\0MUNGE:AwQDAAA:' ''; do
     # shellcheck disable=SC2059 # the messages are formats
@@ -153,17 +152,26 @@ same_as_truth "$l" 'strangers' "$work"/tcp.*
 ctld=$(cat "$MFU_CLUSTER_DIR/run/slurmctld.pid")
 stamped() { while IFS= read -r text; do echo "$(date +%s%N) $text"; done; }
 srun -v -n1 --gpus=1 --job-name=frozen --mfu-profile=on \
-    sh -c "train --ranks 1 --steps 40 --truth $work/frozen.0; date +%s%N >$work/frozen.end" 2> >(stamped >"$work/frozen.log") &
-wait_until 20 is_there 'mfu-collector --step'
-sleep 1
+    sh -c "train --ranks 1 --steps 40 --truth $work/frozen.0; until [ -e $work/frozen ]; do sleep 0.1; done; date +%s%N >$work/frozen.end" \
+    2> >(stamped >"$work/frozen.log") &
+wait_until 60 test -s "$work/frozen.0"
 kill -STOP "$ctld"
-wait_until 20 grep -q 'task exit notification' "$work/frozen.log"
-exit_seen=$(awk '/task exit notification/ { print $1; exit }' "$work/frozen.log")
-waited_ms=$(((${exit_seen:-0} - $(cat "$work/frozen.end")) / 1000000))
-ok "frozen controller: slurmstepd goes on after 2 s (it took $waited_ms ms)" test "$waited_ms" -ge 0 -a "$waited_ms" -lt 3500
+touch "$work/frozen"
+# What slurmstepd does next: it tells srun; in Slurm 26.05 the controller first, whose answer it awaits for MessageTimeout.
+goes_on_ns() {
+    local log_time
+    awk '/task exit notification/ { print $1; exit }' "$work/frozen.log" | grep . && return
+    log_time=$(sed -n 's/^\[\(.*\)\] \[.*failed sending step completion message.*/\1/p' "$MFU_CLUSTER_DIR"/log/n1.log | tail -n 1)
+    [[ -n $log_time ]] && echo $(($(date -d "$log_time" +%s%N) - 10000000000))
+}
+goes_on() { goes_on_ns >/dev/null; }
+wait_until 60 goes_on
+waited_ms=$((($(goes_on_ns || echo 0) - $(cat "$work/frozen.end")) / 1000000))
+# Well below the 10 s of a MessageTimeout.
+ok "frozen controller: slurmstepd goes on after 2 s (it took $waited_ms ms)" test "$waited_ms" -ge 0 -a "$waited_ms" -lt 8000
 sleep 1
 kill -CONT "$ctld"
-wait
+wait # with Slurm 26.05 for a minute: slurmstepd's second attempt
 l=$(line "$(job_named frozen)" 's=0')
 diagnose "$l"
 same_as_truth "$l" 'frozen controller' "$work/frozen.0"
@@ -171,8 +179,7 @@ same_as_truth "$l" 'frozen controller' "$work/frozen.0"
 # --- slurmdbd is down when a job is cancelled
 
 job=$(submit -n2 --gpus-per-task=1 --wrap "srun --mfu-profile=on ${hang[*]} --truth $work/dbd.%r")
-wait_until 20 both_hang dbd
-sleep 1.5
+caught_up "$job.0" "$work"/dbd.{0,1}
 "$mfu_cluster" kill "$MFU_CLUSTER_DIR" slurmdbd
 scancel "$job"
 wait_job "$job"
@@ -185,7 +192,7 @@ same_as_truth "$l" 'slurmdbd down' "$work"/dbd.*
 # --- slurmctld is restarted in the middle of a step
 
 job=$(submit -n2 --gpus-per-task=1 --mfu-profile=on --wrap "srun train --ranks 2 --steps 160 --truth $work/restart.%r")
-wait_until 20 is_there 'mfu-collector --step'
+wait_until 60 is_there 'mfu-collector --step'
 "$mfu_cluster" restart "$MFU_CLUSTER_DIR" slurmctld
 wait_job "$job"
 l=$(line "$job" 's=0')
@@ -195,8 +202,8 @@ same_as_truth "$l" 'slurmctld restarted' "$work"/restart.*
 # --- the collector is killed: the job epilog starts another
 
 job=$(submit -n2 -N1 --gpus-per-task=1 --mfu-profile=on --wrap "srun train --ranks 2 ${long[*]} --truth $work/collector.%r")
-wait_until 20 test -d "$spool/$(squeue -h -j "$job" -o %N)/$job.0.0/records"
-wait_until 20 is_there 'mfu-collector --step'
+wait_until 60 test -d "$spool/$(squeue -h -j "$job" -o %N)/$job.0.0/records"
+wait_until 60 is_there 'mfu-collector --step'
 sleep 1
 for pid in $(ours 'mfu-collector --step'); do kill -KILL "$pid"; done
 wait_job "$job"
@@ -208,11 +215,12 @@ same_as_truth "$l" 'collector killed' "$work"/collector.*
 # --- slurmstepd of one of two nodes is killed
 
 job=$(submit -N2 --ntasks-per-node=1 --gpus-per-node=1 --wrap "srun --mfu-profile=on ${hang[*]} --truth $work/stepd.%r")
-wait_until 20 both_hang stepd
-sleep 1.5
+caught_up "$job.0" "$work"/stepd.{0,1}
 read -r _ second < <(scontrol show hostnames "$(squeue -h -j "$job" -o %N)" | paste -sd' ')
-ok 'slurmstepd killed: it was there' is_there "slurmstepd: \[$job.0\]" "$second"
-for pid in $(ours "slurmstepd: \[$job.0\]" "$second"); do kill -KILL "$pid"; done
+stepds=$("$mfu_cluster" stepds "$MFU_CLUSTER_DIR" "$second")
+is "$(wc -w <<<"$stepds")" 1 'slurmstepd killed: it was there'
+# shellcheck disable=SC2086 # pids
+kill -KILL $stepds
 sleep 2
 scancel "$job"
 wait_job "$job" 90
@@ -228,6 +236,20 @@ for value in 'future-key=1' 'x,y=$(' $'flops=1e15\n' "$(printf '%09000d' 0)"; do
 done
 ok 'typed option: a wrong one is refused' test "$(srun -n1 --gpus=1 --mfu-profile=future-key=1 true 2>&1 | grep -c 'unknown key')" -ge 1
 
+# --- a job that says it is a task of another's array, whose number is that job's
+
+victim=$(submit_as bob -n1 --array=0 --gpus=1 --wrap "until [ -e $work/victim ]; do sleep 0.1; done")
+wait_until 60 job_state_is "${victim}_0" RUNNING
+job=$(submit_as alice -n2 -N1 --gpus-per-task=1 --mfu-profile=on --wrap \
+    "SLURM_ARRAY_JOB_ID=$victim SLURM_ARRAY_TASK_ID=0 srun train --ranks 2 --steps 20 --truth $work/array.%r")
+wait_job "$job"
+l=$(line "$job" 's=0')
+same_as_truth "$l" "another's array" "$work"/array.*
+unlike "$(scontrol show job "${victim}_0")" '[ ,=]s=0' "another's array: its job has no line of the step"
+touch "$work/victim"
+wait_job "${victim}_0"
+like "$(line "${victim}_0")" '^mfu/1 mfu=n/a\(no-cuda\).* gpus=1x' "another's array: its line is its own"
+
 # --- what a profiled task and its collector have of each other: nothing
 
 for profile in off on; do
@@ -238,25 +260,28 @@ done
 ok 'descriptors: a task has some' test -s "$work/descriptors.off"
 is "$(cat "$work/descriptors.on")" "$(cat "$work/descriptors.off")" 'descriptors: a profiled task has none more'
 
+# A former step's collector may still be busy with its line.
+ok 'collectors: none is left of former steps' wait_until 60 no_collectors
 job=$(submit_as alice -n2 -N2 --gpus-per-task=1 --mfu-profile=on -o "$work/held.out" --wrap \
-    "STRANGE=1 LD_PRELOAD=$work/strange.so srun -e $work/held.err train --ranks 2 --steps 80 --step-ms 50 --truth $work/held.%r")
+    "STRANGE=1 LD_PRELOAD=$work/strange.so srun -e $work/held.err sh -c 'train --ranks 2 --truth $work/held.%r
+     until [ -e $work/held ]; do sleep 0.1; done'")
 # The batch script's and the step's two.
 three_collectors() { [[ $(ours 'mfu-collector --step' | wc -l) -eq 3 ]]; }
-ok 'collectors: they are there' wait_until 20 three_collectors
+ok 'collectors: they are there' wait_until 60 three_collectors
 collectors=$(ours 'mfu-collector --step')
 held() { for pid in $collectors; do find "/proc/$pid/fd" -printf '%l\n'; done 2>/dev/null; }
 holds_no_file() { ! held | grep -q "^$work/"; }
-ok "collectors: none holds a file of the job's" wait_until 5 holds_no_file
+ok "collectors: none holds a file of the job's" wait_until 60 holds_no_file
 is "$(held | grep -c '^/dev/null$')" 9 'collectors: their own standard streams are empty'
 environment=$(for pid in $collectors; do tr '\0' '\n' <"/proc/$pid/environ"; done)
 is "$(grep -c '^MFU_CLUSTER_NODE=' <<<"$environment")" 3 "collectors: each has slurmd's environment"
 unlike "$environment" 'STRANGE|LD_PRELOAD|CUDA_INJECTION64_PATH|MFU_RECORD_DIR' "collectors: and nothing of the job's"
+touch "$work/held"
 wait_job "$job"
 
 # --- nothing is left behind
 
-ok 'the spool is empty again' wait_until 30 no_folders
-no_collectors() { [[ -z $(ours mfu-collector) ]]; }
-ok 'no collector is left' wait_until 30 no_collectors
+ok 'the spool is empty again' wait_until 60 no_folders
+ok 'no collector is left' wait_until 60 no_collectors
 [[ ! -s $MFU_CLUSTER_DIR/log/collector.log ]] || diagnose "$(cat "$MFU_CLUSTER_DIR/log/collector.log")"
 done_testing

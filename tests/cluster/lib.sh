@@ -131,8 +131,8 @@ job_is_gone() {
 
 # wait_job ID [SECONDS]: until the job, for an array all its tasks, has left the queue.
 wait_job() {
-    wait_until "${2:-60}" job_is_gone "$1" && return
-    diagnose "job $1 is still there after ${2:-60} s: $(squeue -h -j "$1" -o '%i %T %r' 2>&1)"
+    wait_until "${2:-120}" job_is_gone "$1" && return
+    diagnose "job $1 is still there after ${2:-120} s: $(squeue -h -j "$1" -o '%i %T %r' 2>&1)"
     return 1
 }
 

@@ -9,6 +9,8 @@ mfu_up update=0
 "$(sed -n 's/^CC = //p' config.mk)" -shared -fPIC -O1 -o "$work/odd.so" tests/cluster/odd_process.c -ldl -lpthread || exit
 
 train='train --ranks 2 --rank 0 --steps 6 --exit-code 3 --truth $FILE.truth'
+# Until there is a record with its first words.
+recorded='until [ "$(od -An -t u8 -j 16 -N 8 $MFU_RECORD_DIR/*.mfu 2>/dev/null | tr -d " ")" -gt 0 ] 2>/dev/null; do sleep 0.05; done'
 odd() { echo "exec env LD_PRELOAD=$work/odd.so ODD=$1 $train"; }
 whole=' cover=0.0%/100.0% '
 less=' cover=0.0%/[0-9]?[0-9]\.[0-9]%'
@@ -48,8 +50,8 @@ new_case 'profiles itself' ' cover=0.0%/[0-4]?[0-9]\.[0-9]%\(gap\) ' any -- \
 new_case 'own CUDA_INJECTION64_PATH' 'compute=n/a\(slot-taken\)' none CUDA_INJECTION64_PATH="$work/odd.so" -- \
     "[ \$CUDA_INJECTION64_PATH = $work/odd.so ] && exec $train"
 new_case 'record truncated by its owner' 'compute=n/a\((broken-records|record:eio)\)' none -- \
-    "$train & sleep 0.2; for f in \$MFU_RECORD_DIR/*.mfu; do : >\$f; done; wait \$!"
-new_case 'record folder emptied' 'compute=n/a\(' none -- "$train & sleep 0.2; rm -r \$MFU_RECORD_DIR/*; wait \$!"
+    "$train & $recorded; for f in \$MFU_RECORD_DIR/*.mfu; do : >\$f; done; wait \$!"
+new_case 'record folder emptied' 'compute=n/a\(' none -- "$train & $recorded; rm -r \$MFU_RECORD_DIR/*; wait \$!"
 
 # --- limits
 
@@ -81,12 +83,14 @@ is "$bad" '' "little memory: the exit code is the program's, from $least KiB in 
 # --- the spool
 
 cases_spool=$spool
-# spool_case NAME REGEX TRUTH FOLDER [more of new_case]: with another spool, which is empty again afterwards.
+# spool_case NAME REGEX TRUTH FOLDER [more of new_case]: with another spool, which is empty again afterwards: how much room
+# the next case finds must not hang on when the step's folder goes.
 spool_case() {
     spool=$4
     plugstack update=0
     new_case "$1" "$2" "$3" "${@:5}"
     judge
+    wait_until 60 no_folders || not_ok "$1: its folder goes"
     spool=$cases_spool
 }
 file=$work/file
@@ -105,14 +109,13 @@ if mount -t tmpfs -o size=64k,mode=755 mfu-test "$small" 2>/dev/null; then
     fill="dd if=/dev/zero of=$small/fill bs=4k 2>/dev/null"
     spool_case 'spool full before the record' 'compute=n/a\(record:enospc\)' none "$small" -- "$fill; exec $train"
     rm -f "$small/fill"
-    spool_case 'spool full during the run' "$whole" right "$small" -- "$train & sleep 0.2; $fill; wait \$!"
+    spool_case 'spool full during the run' "$whole" right "$small" -- "$train & $recorded; $fill; wait \$!"
     rm -f "$small/fill"
     SRUN=--gpus=2 spool_case 'room for one record of two' 'compute=n/a\(record:enospc\)' none "$small" -- \
         "$fill; truncate -s -4k $small/fill; exec train --devices 2 --ranks 2 --rank 0 --steps 6 --exit-code 3"
     eval "$fill"
     spool_case 'spool is full' 'compute=n/a\(spool:enospc\)' none "$small"
     rm -f "$small/fill"
-    wait_until 10 test -z "$(find "$small" -mindepth 2 -type d)"
     is "$(find "$small" -mindepth 2 -type d)" '' 'nothing is left in the small spool'
     mount -o remount,ro "$small"
     spool_case 'spool is read-only' 'compute=n/a\(spool:erofs\)' none "$small"

@@ -29,9 +29,36 @@ mfu_plugin() {
 munge=$MFU_CLUSTER_DIR/munge/socket log=$MFU_CLUSTER_DIR/log/collector.log $*"
 }
 
-# line JOB [REGEX] [FIELD]: the job's final line from accounting, once it fits.
+# caught_up STEP FILE...: waits for the FILEs, the truth of the step's tasks, and until each of its processes has published
+# what it had done by then. Twice: a writing may have begun before.
+caught_up() {
+    local step=$1 since
+    wait_until 60 all_there "${@:2}" || diagnose "step $step: not all of ${*:2} is there"
+    for _ in 1 2; do
+        since=$(date +%s%N)
+        wait_until 60 published_since "$step" "$since" || diagnose "step $step: nothing is published any more"
+    done
+}
+all_there() {
+    local file
+    for file; do [[ -s $file ]] || return 1; done
+}
+published_since() {
+    local record
+    for record in "$spool"/n*/"$1".*/records/*.mfu; do
+        (($(published "$record") > $2)) || return 1
+    done
+}
+# published RECORD: when, in nanoseconds; profiler/record.hh has where.
+published() {
+    local slot
+    for slot in 0 12288; do od -An -t u8 -j $((slot + 208)) -N 8 "$1"; done 2>/dev/null | sort -n | tail -n 1 | tr -d ' '
+}
+
+# line JOB [REGEX] [FIELD]: the job's line from accounting, once it fits; by default, once a step of srun is merged: the batch
+# step alone may come first.
 line() {
-    sacct_field "$1" "${3:-AdminComment}" 30 "${2:-mfu/1 .*\.}"
+    sacct_field "$1" "${3:-AdminComment}" 60 "${2:-mfu/1 .* s=[^ ]*[0-9].*\.}"
 }
 
 # job_named NAME: the id of the last job of that name, once accounting knows it.

@@ -155,8 +155,8 @@ is "$(value "$l" steps)" '' 'with kernels missing, steps are not counted'
 
 # --- killed
 
-ok 'the long one has done its steps' wait_until 60 test -s "$work/killed.1"
-sleep 2
+ok 'the long one has done its steps' wait_until 60 all_there "$work"/killed.{0,1}
+caught_up "$killed.0" "$work"/killed.{0,1}
 scancel "$killed"
 wait_job "$killed"
 l=$(line "$killed" ' s=0[ ,]')

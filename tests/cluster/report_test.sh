@@ -31,7 +31,7 @@ run1=${run1/5k,1o,,/5k,,1o,}
 hold="until [ -e $MFU_CLUSTER_DIR/home/go.\${SLURM_ARRAY_JOB_ID:-\$SLURM_JOB_ID} ]; do sleep 0.1; done"
 in_database() { [[ $(sacct -X -n -P -s RUNNING -j "$1" -o AllocNodes,JobName | grep -vc '^0') == "$2" ]]; }
 # started JOB [TASKS]
-started() { wait_until 40 in_database "$1" "${2:-1}" || not_ok "job $1 is in the database"; }
+started() { wait_until 60 in_database "$1" "${2:-1}" || not_ok "job $1 is in the database"; }
 # finish JOB: lets it end.
 finish() {
     touch "$MFU_CLUSTER_DIR/home/go.$1"
@@ -50,7 +50,7 @@ scontrol update "jobid=$requeued" admincomment="${line:0:-5}"
 sleep 1.1 # of whole seconds, which Slurm counts, there is one
 for job in "$two" "$alices" "$array"; do finish "$job"; done
 scontrol requeue "$requeued"
-wait_until 30 job_state_is "$requeued" PENDING && scancel "$requeued"
+wait_until 60 job_state_is "$requeued" PENDING && scancel "$requeued"
 wait_job "$requeued"
 for job in "$two" "$alices" "${array}_1" "${array}_2" "$requeued"; do sacct_field "$job" JobID >/dev/null; done
 
@@ -139,7 +139,8 @@ like "$(code "$report" --by user --sort day)" '^2 mfu-report: the column day nee
 like "$(code "$report" --sort mfu)" '^2 mfu-report: --sort is for --by' '--sort without --by'
 like "$(code "$report" --csv --json)" '^2 mfu-report: --csv goes with neither' '--csv with --json'
 like "$(code "$report" --html "$MFU_CLUSTER_DIR/x" --goodput)" '^2 mfu-report: --html and --prometheus take the place' '--html with --goodput'
-like "$(code "$report" --prometheus "$MFU_CLUSTER_DIR/x" --by day)" '^2 mfu-report: --prometheus keeps no past' '--prometheus by day'
+like "$(code "$report" --prometheus "$MFU_CLUSTER_DIR/x.prom" --by day)" '^2 mfu-report: --prometheus keeps no past' '--prometheus by day'
+like "$(code "$report" --prometheus "$MFU_CLUSTER_DIR/x.txt")" "^2 mfu-report: --prometheus: '.*/x\.txt' does not end in \.prom: node_exporter would not see it" 'a file that node_exporter ignores'
 
 # --- goodput of a job of two runs
 markup='</td><script>document.title=1</script>'
@@ -188,7 +189,7 @@ page=$MFU_CLUSTER_DIR/page.html
 metrics=$MFU_CLUSTER_DIR/mfu.prom
 is "$("$report" --html "$page" --prometheus "$metrics" 2>&1)" '' '--html and --prometheus: nothing is printed'
 is "$(stat -c %a "$page" "$metrics" | paste -sd' ')" '644 644' 'the files can be read by others'
-like "$(code "$report" --html "$MFU_CLUSTER_DIR/none/page.html")" '^1 mfu-report: .*/none/: No such file or directory' 'a file that cannot be written'
+like "$(code "$report" --html "$MFU_CLUSTER_DIR/none/page.html")" '^1 mfu-report: .*/none/page\.html: cannot write beside it: No such file or directory' 'a file that cannot be written'
 like "$(<"$metrics")" $'\nmfu_report_mfu_ratio\\{user="root",account="[a-z]*",partition="gpu",basis="model"\\} 0.519\n' '--prometheus: MFU'
 if command -v promtool >/dev/null; then
     ok '--prometheus: promtool takes it' promtool check metrics <"$metrics"

@@ -4,11 +4,12 @@
 . "$(dirname "$0")/mfu.sh"
 mfu_up update=10
 
-# A long step first: it shows interim lines while the other tests run. Node 0's tasks end hours, here seconds, before
-# node 1's: the line must wait for the last.
+# A long step first: it shows interim lines while the other tests run. Node 0's tasks end hours before node 1's, here as soon
+# as an interim line was seen: the line must wait for the last.
 long=$(submit -N2 --ntasks-per-node=1 --gpus-per-node=1 --wrap "
     srun --mfu-profile=on sh -c '[ \$SLURM_PROCID = 0 ] && exec train --ranks 2 --truth $work/long.0
-        exec train --ranks 2 --truth $work/long.1 --steps 500'")
+        train --ranks 2 --truth $work/long.1 --steps 100
+        until [ -e $work/long ]; do sleep 0.1; done'")
 
 # --- salloc and sbatch pass the option on; an inner option wins; off is off
 
@@ -49,11 +50,12 @@ l=$(line "$job")
 is "$(value "$l" s)" 1 'a step without GPUs inside a GPU job is left alone'
 same_as_truth "$l" 'its neighbour with a GPU' "$work/gres.0"
 
-interim() { [[ $(scontrol show job "$long" | sed -n 's/.*AdminComment=//p') == *state=running*cur=0:* ]]; }
-ok 'an interim line stands while the step runs' wait_until 20 interim
+interim() { [[ $(scontrol show job "$long" | sed -n 's/.*AdminComment=//p') == *gpus=2x*state=running*cur=0:* ]]; }
+ok 'an interim line stands while the step runs' wait_until 60 interim
 interim_line=$(scontrol show job "$long" | sed -n 's/.*AdminComment=//p')
 diagnose "$interim_line"
 is "$(value "$interim_line" gpus)" 2xH100-SXM "the interim line knows all nodes' GPUs"
+touch "$work/long"
 
 # --- shapes
 

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# mfu-topo's topology.conf in a real slurmctld: it takes the file as it is meant, and places jobs by it. Debian 12's Slurm
-# 22.05 knows trees only; a block topology is held against our own parser here.
+# mfu-topo's topology.conf and topology.yaml in a real slurmctld: it takes the file as it is meant, and places jobs by it.
+# Debian 12's Slurm 22.05 knows trees only: there our own parser alone takes blocks and topology.yaml.
 # environment: B, the build folder (default: build)
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$(realpath -e "$here/../../${B:-build}" 2>/dev/null || realpath -e "${B:-build}") || exit 2
 # shellcheck source=tests/cluster/lib.sh
 . "$here/lib.sh"
+# shellcheck source=tests/cluster/config.sh
+. "$here/config.sh" # slurm_is
 cluster_up
 topo=$build/mfu-topo
 work=$MFU_CLUSTER_DIR/home/root
@@ -73,13 +75,13 @@ leaves() { sed -n 's/^SwitchName=\([^ ]*\) .*Nodes=\(.*\)/\1 \2/p' "$1" | sort; 
 # The same as slurmctld has it.
 slurm_leaves() { scontrol show topology | sed -n 's/^SwitchName=\([^ ]*\) Level=0 .*Nodes=\([^ ]*\).*/\1 \2/p' | sort; }
 nodes_of() { srun -N"$1" "${@:2}" sh -c 'echo $SLURMD_NODENAME' 2>"$errors" | sort | paste -sd' '; }
-# generate FABRIC [OPTION...]: into the cluster's topology.conf; slurmctld starts with it.
+# generate FABRIC [OPTION...]: into the cluster's $conf; slurmctld starts with it.
 generate() {
     sinfo -h -p gpu -o %N | "$topo" generate --fabric "$work/$1" --names "$work/names" --nodes-file - "${@:2}" >"$work/new" 2>"$errors" || return
     mv "$work/new" "$conf"
     : >"$log"
     "$mfu_cluster" restart "$MFU_CLUSTER_DIR" slurmctld
-    wait_until 20 all_idle
+    wait_until 60 all_idle
 }
 all_idle() { [[ $(sinfo -h -p gpu -o '%D %T') == '4 idle' ]]; }
 complaints() { grep -iE 'topo|switch' "$log" | grep -iE 'error|warning|invalid|lack|fatal|no switch'; }
@@ -88,6 +90,7 @@ is "$(nodes_of 2)" 'n1 n2' 'without a topology Slurm takes neighbours by name'
 echo TopologyPlugin=topology/tree >>"$MFU_CLUSTER_DIR/etc/slurm.conf"
 
 ok 'slurmctld starts with the generated tree' generate one
+cp "$conf" "$work/tree"
 is "$(grep -v '^#' "$conf")" 'SwitchName=R1-LEAF Nodes=n[1,3]
 SwitchName=R2-LEAF Nodes=n[2,4]
 SwitchName=SPINE-1 Switches=R1-LEAF,R2-LEAF' 'the tree is that of the fabric'
@@ -106,8 +109,8 @@ is "$(nodes_of 3 | wc -w)" 3 'a larger job gets both'
 
 code() { "$@" >"$work/out" 2>"$errors"; echo $?; }
 audit() { code "$topo" audit --fabric "$work/one" --names "$work/names" "$@"; }
-running=$(submit -N2 -w n1,n4 --wrap 'sleep 60')
-ok 'a job runs across the leaves' wait_until 20 job_state_is "$running" RUNNING
+running=$(submit -N2 -w n1,n4 --wrap "sleep 600")
+ok 'a job runs across the leaves' wait_until 60 job_state_is "$running" RUNNING
 is "$(audit --job "$running")" 2 'a running job is audited'
 diagnose "$(cat "$work/out" "$errors")"
 like "$(cat "$work/out")" 'job-leaves' 'it is on more leaves than two nodes need'
@@ -161,6 +164,40 @@ BlockName=R2-LEAF Nodes=n[2,4]
 BlockSizes=2' 'blocks of the fabric'
 "$topo" generate --fabric "$work/one" --format yaml --block-sizes 2 --names "$work/names" --nodes 'n[1-4]' >"$work/topology.yaml" 2>"$errors"
 is "$(code "$topo" diff "$work/topology.yaml" --fabric "$work/one" --names "$work/names" --nodes 'n[1-4]') $(cat "$work/out")" '0 ' 'topology.yaml holds both'
-skip 'slurmctld takes the blocks' 'needs Slurm 23.11, and was tried by hand with 26.05; our own parser took them'
-skip 'slurmctld takes topology.yaml' 'needs Slurm 25.05, and was tried by hand with 26.05; our own parser took it'
+
+# The blocks of a topology.conf, sorted, and as slurmctld has them.
+blocks() { sed -n 's/^BlockName=\([^ ]*\) .*Nodes=\([^ ]*\).*/\1 \2/p' "${1:--}" | sort; }
+# Both blocks have nodes left, but neither has two.
+across='n[1-2]'
+if slurm_is 23.11; then
+    sed -i 's|^TopologyPlugin=.*|TopologyPlugin=topology/block|' "$MFU_CLUSTER_DIR/etc/slurm.conf"
+    ok 'slurmctld starts with the generated blocks' generate one --format block
+    is "$(scontrol show topology | blocks)" "$(blocks "$conf")" 'scontrol show topology has the same blocks'
+    is "$(complaints)" '' 'slurmctld has no complaint about them'
+    like "$(nodes_of 2)" "$rack" 'a job that fits a block is in one'
+    is "$(nodes_of 2 --exclude=n1)" 'n2 n4' 'another one in the other block'
+    is "$(nodes_of 2 --exclude="$across" --immediate=5)" '' 'a job that fits none does not run across'
+    is "$(nodes_of 2 --exclude="$across" --segment=1)" 'n3 n4' 'unless its segments may be smaller'
+    is "$(nodes_of 3 | wc -w)" 3 'a larger job gets both blocks'
+else
+    skip 'slurmctld takes the blocks' 'needs Slurm 23.11; our own parser took them'
+fi
+
+if slurm_is 25.05; then
+    rm "$conf"
+    conf=$MFU_CLUSTER_DIR/etc/topology.yaml
+    sed -i '/^TopologyPlugin=/d' "$MFU_CLUSTER_DIR/etc/slurm.conf"
+    echo 'PartitionName=blocks Nodes=n[1-4] Topology=block State=UP' >>"$MFU_CLUSTER_DIR/etc/slurm.conf"
+    ok 'slurmctld starts with the generated topology.yaml' generate one --format yaml --block-sizes 2
+    is "$(slurm_leaves)" "$(leaves "$work/tree")" 'its default is the tree'
+    is "$(scontrol show topology block | blocks)" "$(blocks "$work/block")" 'its other topology has the blocks'
+    is "$(complaints)" '' 'slurmctld has no complaint about it'
+    like "$(nodes_of 2)" "$rack" 'a job in a partition of the tree is below one leaf'
+    is "$(nodes_of 2 --exclude="$across")" 'n3 n4' 'or across, if it must'
+    like "$(nodes_of 2 -p blocks)" "$rack" 'a job in the partition with Topology=block is in one block'
+    is "$(nodes_of 2 --exclude="$across" --immediate=5 -p blocks)" '' 'and does not run across'
+    is "$(nodes_of 3 -p blocks | wc -w)" 3 'a larger job gets both blocks'
+else
+    skip 'slurmctld takes topology.yaml' 'needs Slurm 25.05; our own parser took it'
+fi
 done_testing

@@ -66,6 +66,10 @@ milliseconds Collector::longest_pause() const {
   return std::clamp(milliseconds(10) * plan_.nodes, milliseconds(5000), milliseconds(30'000));
 }
 
+milliseconds Collector::most_patience() const {
+  return count_steps(plan_) > kMostPatient ? milliseconds(kShortOutage) : milliseconds(kPatience);
+}
+
 NodeSums Collector::sum_node(bool last) {
   NodeSums sums;
   sums.job = plan_.job;
@@ -98,11 +102,8 @@ NodeSums Collector::sum_node(bool last) {
 void Collector::read_peaks() {
   if (plan_.site.peaks.empty()) return;
   auto peaks = read_peak_additions(plan_.site.peaks);
-  if (peaks) {
-    peaks_ = std::move(*peaks);
-  } else {
-    log_.report("%s", peaks.error().c_str());
-  }
+  if (!peaks) return log_.report("%s", peaks.error().c_str());
+  peaks_ = std::move(*peaks);
 }
 
 void Collector::release_stepd() {
@@ -250,9 +251,10 @@ void Collector::write_final() {
 
 // Comes back until the line is where sacct will read it: first to see that no other step has
 // overwritten it in the controller, then, once the job has ended, in the database.
-void Collector::settle_final(milliseconds patience) {
+bool Collector::settle_final(milliseconds patience) {
   using accounting::Outcome;
   const auto begin = Clock::now();
+  patience = std::min(patience, most_patience());
   auto answered = begin;  // by anybody, with anything but that there is no row yet
   auto pause = milliseconds(150);
   int unchanged = 0;
@@ -265,30 +267,34 @@ void Collector::settle_final(milliseconds patience) {
     } while (Clock::now() < wake);
     const bool controller = in_controller_;
     const Outcome outcome = write_line(true);
-    if (outcome == Outcome::kForbidden) return remove_spool(plan_);
-    if (outcome == Outcome::kFinished && !accounting::has_database()) return remove_spool(plan_);
+    if (outcome == Outcome::kForbidden) return finish();
+    if (outcome == Outcome::kFinished && !accounting::has_database()) return finish();
     if (outcome != Outcome::kNotYet) answered = Clock::now();
     unchanged = outcome == Outcome::kUnchanged ? unchanged + 1 : 0;
     // Twice unchanged in the controller: every other writer has read our line by now. In the
     // database the row has ended, and nobody but collectors writes to it.
-    if (unchanged >= 2 || (unchanged == 1 && !controller)) {
-      tell_refusals();
-      return remove_spool(plan_);
-    }
+    if (unchanged >= 2 || (unchanged == 1 && !controller)) return finish();
     const auto longest = milliseconds(Clock::now() > begin + kShortOutage ? 60'000 : 5000);
     pause = outcome == Outcome::kFinished ? milliseconds(20)
             : is_stored(outcome)          ? milliseconds(400)
                                           : std::min(pause * 2, longest);
   }
-  give_up();
+  return give_up();
+}
+
+bool Collector::finish() {
+  tell_refusals();
+  remove_spool(plan_);
+  return true;
 }
 
 // For now: the epilog of a later job on this node finds the folder.
-void Collector::give_up() {
+bool Collector::give_up() {
   log_.report("gave up for now: what the line lacks stays in %s", plan_.folder.c_str());
-  if (wall_clock_ns() - std::max(last_record_ns_, plan_.started_ns) < kForgetNs) return;
+  const uint64_t end_ns = std::max({last_record_ns_, ended_ns_, plan_.started_ns});
+  if (wall_clock_ns() - end_ns < kForgetNs) return false;
   log_.report("gave up for good: it is missing from the line");
-  remove_spool(plan_);
+  return finish();
 }
 
 void Collector::follow() {
@@ -338,7 +344,7 @@ void Collector::follow() {
         if (!all_ended()) release_stepd();  // other nodes still work: this one may go
       } else {
         next_update = never;
-        give_up_sending = now + kPatience;
+        give_up_sending = now + most_patience();
         send_sums(kSendMs);
         release_stepd();
       }
@@ -353,11 +359,11 @@ void Collector::follow() {
       }
       check_pause =
           give_up_on_others_ ? milliseconds(1000) : std::min(check_pause * 2, longest_pause());
-      next_check =
-          now + check_pause + jitter(milliseconds(1000));  // thousands of nodes ask the first one
+      next_check = now + check_pause + jitter(milliseconds(1000));  // thousands ask the first one
     }
     if (now >= give_up_sending) {
-      return give_up();
+      give_up();
+      return;
     }
   }
   if (!is_first()) return remove_spool(plan_);
@@ -365,7 +371,7 @@ void Collector::follow() {
   settle_final(kPatience);
 }
 
-void Collector::take_over(milliseconds patience) {
+bool Collector::take_over(milliseconds patience) {
   taken_over_ = true;
   if (!is_first()) {
     node_ended(1);
@@ -377,6 +383,7 @@ void Collector::take_over(milliseconds patience) {
   const auto own = heard_.sums().find(plan_.node_id);
   if (own != heard_.sums().end() && own->second.last != 0) {
     own_sums_ = own->second;
+    ended_ = true;
   } else {
     node_ended(1);
   }
@@ -394,20 +401,20 @@ void Collector::take_over(milliseconds patience) {
   }
   gave_up_ = true;
   if (!heard_kept_) keep_heard();
-  settle_final(patience);
+  return settle_final(patience);
 }
 
 // The last word of a node that is not the first, where the step is over. Who takes over on the
 // first node may do so at another time: then the records stay for the next try.
-void Collector::hand_over(milliseconds patience) {
+bool Collector::hand_over(milliseconds patience) {
   const auto until = Clock::now() + std::min(patience, longest_pause() + kOthersWait);
   for (auto pause = milliseconds(1000);; pause = std::min(pause * 2, longest_pause())) {
     send_sums(kSendMs);
-    if (delivered_) return remove_spool(plan_);
+    if (delivered_) return finish();
     if (Clock::now() + pause > until) break;
     std::this_thread::sleep_for(pause + jitter(milliseconds(500)));
   }
-  give_up();
+  return give_up();
 }
 
 }  // namespace mfu

@@ -33,8 +33,8 @@ class Collector {
   // Follows the step to its end and writes its line.
   void follow();
   // The step has ended and nobody follows it any more: writes what its records say, and tries so
-  // long to find slurmctld or slurmdbd for it.
-  void take_over(std::chrono::milliseconds patience);
+  // long to find slurmctld or slurmdbd for it. False: there is something to do yet, later.
+  bool take_over(std::chrono::milliseconds patience);
 
  private:
   bool is_first() const { return plan_.node_id == 0; }
@@ -42,6 +42,7 @@ class Collector {
   bool all_ended() const { return gave_up_ || all_heard(); }
   // How long apart a node's tries to say its last word are at most: thousands ask one.
   std::chrono::milliseconds longest_pause() const;
+  std::chrono::milliseconds most_patience() const;
   NodeSums sum_node(bool last);
   PlaceNote found_places() const;
   void read_peaks();
@@ -55,9 +56,10 @@ class Collector {
   void tell_refusals();
   void check_missing_nodes();
   void write_final();
-  void settle_final(std::chrono::milliseconds patience);
-  void hand_over(std::chrono::milliseconds patience);
-  void give_up();
+  bool settle_final(std::chrono::milliseconds patience);
+  bool hand_over(std::chrono::milliseconds patience);
+  bool finish();
+  bool give_up();
   accounting::Outcome write_line(bool final_line);
   void release_stepd();
 
@@ -92,6 +94,9 @@ class Collector {
 // the first node are away, before it is left in the spool: there the epilog of a later job on this
 // node finds it.
 inline constexpr std::chrono::hours kPatience(6);
+// Where more steps than this are left on a node, each is carried for a short time only: a long
+// outage must not fill the node with collectors.
+inline constexpr size_t kMostPatient = 64;
 
 }  // namespace mfu
 

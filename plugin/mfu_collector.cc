@@ -46,14 +46,17 @@ int follow_step() {
 // What this job has left, and what earlier jobs have left because accounting was down at their end.
 int take_over_job(const std::string& spool, const std::string& node, uint32_t job) {
   slurm_init(nullptr);
+  bool accounting_is_away = false;
   for (const StepPlan& plan : left_plans(spool, node)) {
     FolderClaim claim(plan);
     // Somebody follows the step still.
     if (!claim.held()) continue;
     if (plan.job == job) {
       Collector(plan, -1).take_over(kPatience);
-    } else if (!accounting::step_runs(plan)) {
-      Collector(plan, -1).take_over(std::chrono::seconds(5));
+    } else if (!accounting_is_away && !accounting::step_runs(plan)) {
+      // Of many that an outage has left, the first tells whether it is over.
+      const bool first = plan.node_id == 0;
+      if (!Collector(plan, -1).take_over(std::chrono::seconds(5))) accounting_is_away = first;
     }
   }
   return 0;

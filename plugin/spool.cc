@@ -213,6 +213,19 @@ std::vector<StepPlan> left_plans(const std::string& spool, const std::string& no
   return plans;
 }
 
+size_t count_steps(const StepPlan& plan) {
+  Descriptor folder(open((plan.site.spool + "/" + plan.node).c_str(), kFolder));
+  size_t count = 0;
+  if (!folder) return count;
+  each_name(folder.get(), [&](const char* name) {
+    struct stat status;
+    count +=
+        fstatat(folder.get(), name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode);
+    return true;
+  });
+  return count;
+}
+
 SpoolRecords read_records(const StepPlan& plan) {
   SpoolRecords result;
   if (plan.folder.empty()) return result;

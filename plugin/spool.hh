@@ -44,6 +44,9 @@ std::optional<StepPlan> read_users_plan(const std::string& step_folder);
 // line could not be written.
 std::vector<StepPlan> left_plans(const std::string& spool, const std::string& node);
 
+// How many there are, of steps that run and of those that have ended.
+size_t count_steps(const StepPlan& plan);
+
 struct SpoolRecords {
   std::vector<Record> records;
   uint32_t broken = 0;        // files that are no sound record

@@ -347,6 +347,25 @@ TEST_F(CollectorScale, AnOutageThatOutlivesTheCollectorLosesNoNode) {
   EXPECT_FALSE(std::filesystem::exists(plan.folder));
 }
 
+// In the takeover that finds nobody: a step that ran for long is not yet an old one.
+TEST_F(CollectorScale, AStepsAgeCountsFromItsEnd) {
+  fake_accounting.refusals = 1'000;
+  StepPlan plan = plan_of_nodes(2);
+  plan.started_ns -= 30ull * 24 * 3600 * kSecond;
+  store_plan(plan);
+  HeardNodes heard;
+  for (uint32_t id = 0; id < 2; ++id) {
+    const peer::Message words = words_of(plan, id, true);
+    heard.take(words.sums, words.spreads, words.findings);
+  }
+  EXPECT_EQ(heard.store(plan, wall_clock_ns()), "");
+  EXPECT_FALSE(Collector(plan, -1).take_over(100ms));
+  EXPECT_TRUE(std::filesystem::exists(plan.folder));
+  EXPECT_EQ(heard.store(plan, plan.started_ns + kSecond), "");
+  EXPECT_TRUE(Collector(plan, -1).take_over(100ms));
+  EXPECT_FALSE(std::filesystem::exists(plan.folder));
+}
+
 // All nodes lost their power: their epilogs take over, at about the same time.
 TEST_F(CollectorScale, ATakeoverWaitsForTheOthersTakeovers) {
   const StepPlan plan = plan_of_nodes(2);

@@ -431,6 +431,7 @@ TEST_F(Spool, LeftPlansAreThisNodesSoundOnes) {
   auto plans = left_plans(plan_.site.spool, "n1");
   ASSERT_EQ(plans.size(), 4u);
   for (const StepPlan& plan : plans) EXPECT_EQ(plan.folder, step_folder(plan));
+  EXPECT_EQ(count_steps(plan_), plans.size() + 1);  // and the torn one
   EXPECT_TRUE(left_plans(plan_.site.spool, "n2").empty());
 }
 

@@ -202,8 +202,9 @@ same_as_truth "$l" 'slurmctld restarted' "$work"/restart.*
 # --- the collector is killed: the job epilog starts another
 
 job=$(submit -n2 -N1 --gpus-per-task=1 --mfu-profile=on --wrap "srun train --ranks 2 ${long[*]} --truth $work/collector.%r")
+wait_until 60 job_state_is "$job" RUNNING
 wait_until 60 test -d "$spool/$(squeue -h -j "$job" -o %N)/$job.0.0/records"
-wait_until 60 is_there 'mfu-collector --step'
+ok 'collector killed: it was there' wait_until 60 is_there 'mfu-collector --step'
 sleep 1
 for pid in $(ours 'mfu-collector --step'); do kill -KILL "$pid"; done
 wait_job "$job"
@@ -248,7 +249,7 @@ same_as_truth "$l" "another's array" "$work"/array.*
 unlike "$(scontrol show job "${victim}_0")" '[ ,=]s=0' "another's array: its job has no line of the step"
 touch "$work/victim"
 wait_job "${victim}_0"
-like "$(line "${victim}_0")" '^mfu/1 mfu=n/a\(no-cuda\).* gpus=1x' "another's array: its line is its own"
+like "$(line "${victim}_0" 's=b')" '^mfu/1 mfu=n/a\(no-cuda\).* gpus=1x' "another's array: its line is its own"
 
 # --- what a profiled task and its collector have of each other: nothing
 

@@ -115,10 +115,14 @@ submit_as() {
 
 # wait_until SECONDS COMMAND...: polls until the command succeeds.
 wait_until() {
-    local end=$((SECONDS + $1))
+    local limit=$1
+    local end=$((SECONDS + limit))
     shift
     until "$@"; do
-        ((SECONDS < end)) || return 1
+        ((SECONDS < end)) || {
+            diagnose "waited $limit s in vain: $*"
+            return 1
+        }
         sleep 0.05
     done
 }

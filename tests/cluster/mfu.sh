@@ -44,8 +44,10 @@ all_there() {
     for file; do [[ -s $file ]] || return 1; done
 }
 published_since() {
-    local record
+    local record name
     for record in "$spool"/n*/"$1".*/records/*.mfu; do
+        name=${record##*/} # PID.N.mfu; who has ended has said his last word
+        [[ -d /proc/${name%%.*} ]] || continue
         (($(published "$record") > $2)) || return 1
     done
 }

@@ -1,6 +1,8 @@
 // What the sums of a line say.
 #include <gtest/gtest.h>
 
+#include <cstdio>
+
 #include "plugin/comment.hh"
 #include "tests/unit/comment_samples.hh"
 
@@ -211,6 +213,25 @@ TEST(Sums, IdleIsNeverNegative) {
   EXPECT_TRUE(sums.idle_ns() == 1);
   sums.exposed_memory_ns = 5;
   EXPECT_TRUE(sums.idle_ns() == 0);
+}
+
+// The quick way and the library's tell the same digits, around ties too.
+TEST(Figures, PercentagesAreRoundedAsByTheLibrary) {
+  const auto by_library = [](double fraction) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.1f%%", std::min(fraction * 100, 999.9));
+    return std::string(text);
+  };
+  for (int i = 0; i <= 100'000; ++i) {
+    const double fraction = i / 10'000.0;  // every second one lies at a tie
+    for (const double near : {fraction - 1e-12, fraction, fraction + 1e-12}) {
+      if (near < 0) continue;
+      ASSERT_EQ(percent_text(near), by_library(near)) << i;
+    }
+  }
+  EXPECT_EQ(percent_text(9.999), "999.9%");
+  EXPECT_EQ(percent_text(1e300), "999.9%");
+  EXPECT_EQ(percent_text(-1), "n/a");
 }
 
 }  // namespace

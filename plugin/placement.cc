@@ -22,6 +22,7 @@
 #include "plugin/spool.hh"
 #include "topology/child_output.hh"
 #include "topology/step_command.hh"
+#include "topology/whole_file.hh"
 
 namespace mfu {
 namespace {
@@ -37,21 +38,6 @@ constexpr char kRefused[] = "refused\n";
 
 std::string note_name(uint32_t local_rank) {
   return "placement." + std::to_string(local_rank);
-}
-
-bool write_file(const std::string& path, std::string_view text, mode_t mode,
-                std::optional<gid_t> group = std::nullopt) {
-  const std::string fresh = path + ".new";
-  const int file = open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
-  if (file < 0) return false;
-  // Whatever the umask: a collector's keeps everybody out.
-  const bool written = fchmod(file, mode) == 0 &&
-                       (!group || fchown(file, static_cast<uid_t>(-1), *group) == 0) &&
-                       write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  close(file);
-  if (written && rename(fresh.c_str(), path.c_str()) == 0) return true;
-  unlink(fresh.c_str());
-  return false;
 }
 
 // A regular file of this owner and at most `most` bytes, in a folder that may be a stranger's.
@@ -218,7 +204,8 @@ bool leave_note(const StepPlan& plan, TaskNote note, const std::string& device_f
     text += name + "=" + one_line(value) + "\n";
   }
   if (text.size() > kMostNote) return false;
-  return write_file(records_folder(plan.folder) + "/" + note_name(note.local_rank), text, 0600);
+  const std::string path = records_folder(plan.folder) + "/" + note_name(note.local_rank);
+  return write_whole_file(path, text, Kept::kInMemory, 0600).empty();
 }
 
 std::vector<TaskNote> read_notes(const StepPlan& plan) {
@@ -285,7 +272,7 @@ PlacementAudit audit_placement(const StepPlan& plan, const std::vector<TaskNote>
     return audit;
   }
   const std::string path = plan.folder + "/" + kRequestName;
-  if (!write_file(path, request_text(plan, notes), 0600)) {
+  if (!write_whole_file(path, request_text(plan, notes), Kept::kInMemory, 0600).empty()) {
     audit.fault = "cannot write " + path;
     return audit;
   }
@@ -348,8 +335,9 @@ void leave_verdict(const StepPlan& plan, const PlacementAudit& audit) {
   const bool refused = refuses(audit);
   std::string text = refused ? kRefused : kAccepted;
   text += placement_text(plan, audit, 6);
-  if (text.size() <= kMostVerdict)
-    write_file(plan.folder + "/" + kVerdictName, text, 0640, plan.gid);
+  if (text.size() > kMostVerdict) return;
+  write_whole_file(plan.folder + "/" + kVerdictName, text, Kept::kInMemory, 0640,
+                   {.gid = plan.gid});
 }
 
 void remove_verdict(const StepPlan& plan) {

@@ -187,8 +187,8 @@ void store_plan(const StepPlan& plan) {
   }
   // Not the group's: users of one group are strangers to each other.
   const std::string users = plan.folder + "/" + kUsersPlanName;
-  if (!write_whole_file(users, format_plan(users_view(plan)), Kept::kInMemory, 0400).empty() ||
-      lchown(users.c_str(), plan.uid, plan.gid) != 0) {
+  const std::string view = format_plan(users_view(plan));
+  if (!write_whole_file(users, view, Kept::kInMemory, 0400, {plan.uid, plan.gid}).empty()) {
     unlink(users.c_str());
   }
 }

@@ -32,27 +32,36 @@ if ! why=$(make_network 2>&1); then
     done_testing
 fi
 
-# A cgroup of pods with one CPU, where there are cpusets.
-group=
+# cgroups of the pods, where there are any: one CPU, and a share of its time (controllers of version 1, or version 2).
+groups=() one_cpu='' quota=''
 confine_pods() {
-    local root
-    for root in /sys/fs/cgroup/cpuset /sys/fs/cgroup; do
+    local root group
+    for root in /sys/fs/cgroup/cpuset /sys/fs/cgroup/cpu /sys/fs/cgroup; do
         group=$root/${MFU_CLUSTER_DIR##*/}
         mkdir "$group" 2>/dev/null || continue
-        if [[ -e $group/cpuset.cpus ]] && { [[ ! -e $root/cpuset.mems ]] || cat "$root/cpuset.mems" >"$group/cpuset.mems"; } &&
+        if [[ -z $one_cpu && -e $group/cpuset.cpus ]] &&
+            { [[ ! -e $root/cpuset.mems ]] || cat "$root/cpuset.mems" >"$group/cpuset.mems"; } &&
             echo "$cpu" >"$group/cpuset.cpus"; then
-            return
+            one_cpu=$group
         fi
-        rmdir "$group"
+        [[ -n $quota ]] || quota=$(find "$group" -maxdepth 1 \( -name cpu.max -o -name cpu.cfs_quota_us \))
+        if [[ $one_cpu == "$group" || $quota == "$group"/* ]]; then groups+=("$group"); else rmdir "$group"; fi
     done
-    group=
 }
+# share_cpu PERCENT: of a CPU, for all pods together; 0: as much as there is. A period is 100 ms unless it is told.
+share_cpu() {
+    local us=$(($1 * 1000)) all=-1
+    [[ $quota != *.max ]] || all=max
+    ((us > 0)) || us=$all
+    echo "$us" >"$quota"
+}
+times_throttled() { sed -n 's/^nr_throttled //p' "${quota%/*}/cpu.stat"; }
 
 # start_pod NODE: its first process is ${pod[NODE]}, by its id outside.
 start_pod() {
     local starter
     (
-        [[ -z $group ]] || echo "$BASHPID" >"$group/cgroup.procs"
+        for group in "${groups[@]}"; do echo "$BASHPID" >"$group/cgroup.procs"; done
         exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin MFU_CLUSTER="$MFU_CLUSTER_DIR" \
             taskset -c "$cpu" unshare --mount --pid --fork --kill-child --net --uts --mount-proc \
             "$PWD/tests/cluster/container_pod.sh" "$1" "${address[$1]}" "$outside:$port" "$MFU_CLUSTER_DIR"
@@ -73,7 +82,7 @@ pods_are_idle() { [[ $(sinfo -h -p pods -o '%D %T') == '2 idle' ]]; }
 end_pods() {
     local code=$? node
     for node in "${!pod[@]}"; do kill_pod "$node"; done 2>/dev/null
-    [[ -z $group ]] || wait_until 60 rmdir "$group" 2>/dev/null
+    for group in "${groups[@]}"; do wait_until 60 rmdir "$group" 2>/dev/null; done
     return "$code"
 }
 
@@ -96,7 +105,7 @@ PartitionName=pods Nodes=pods MaxTime=INFINITE State=UP"
 mfu_up inject=ask
 trap 'end_pods; cluster_down' EXIT
 confine_pods
-[[ -n $group ]] || skip 'a cgroup with one CPU' 'no cpusets here: the CPU is a matter of affinity only'
+[[ -n $one_cpu ]] || skip 'a cgroup with one CPU' 'no cpusets here: the CPU is a matter of affinity only'
 
 # Where the pods find the daemons; and GPUs that are devices in a pod as well.
 etc=$MFU_CLUSTER_DIR/etc
@@ -172,6 +181,21 @@ run far -N2 --ntasks-per-node=2 --gpus-per-node=2 -- "
 finish far
 same_as_truth "$l" 'all GPUs' "$work"/truth.far.*
 is "$(value "$l" place)" 'warn:2(cpu-gpu-remote)' 'all GPUs: on each pod one is far from all CPUs there are'
+
+# --- a quarter of a CPU for all of both pods, as by a container's limit: slower, and nothing is lost
+
+if [[ -n $quota ]] && why=$(share_cpu 25 2>&1); then
+    before=$(times_throttled)
+    run throttled -N2 --ntasks-per-node=1 --gpus-per-node=1 -- "
+        srun --mfu-profile train --ranks 2 --steps 20 --truth $work/truth.throttled.%r"
+    finish throttled
+    ok 'throttled: the limit was felt' test "$(times_throttled)" -gt "$before"
+    same_as_truth "$l" 'throttled' "$work"/truth.throttled.*
+    is "$(value "$l" gpus) $(value "$l" cover)" '2xH100-SXM 0.0%/100.0%' 'throttled: both report'
+    share_cpu 0
+else
+    skip "a share of a CPU's time" "${why:-no cgroup limits CPUs here}"
+fi
 
 # --- a pod's end: meanwhile the others run
 

@@ -258,5 +258,6 @@ ok 'the pod is back' wait_until 60 p1_is_idle
 run again -w p1 -N1 -n1 --gpus=1 -- "srun --mfu-profile train --ranks 2 --rank 0 --steps 6 --truth $work/truth.again"
 finish again
 same_as_truth "$l" 'the pod is back' "$work"/truth.again
-is "$(in_pod p1 find /var/spool/slurm-mfu -mindepth 2 -type d)" '' 'the pod is back: and its spool is empty'
+no_folders() { [[ -z $(in_pod p1 find /var/spool/slurm-mfu -mindepth 2 -type d) ]]; }
+ok 'the pod is back: and its spool is empty again' wait_until 60 no_folders
 done_testing

@@ -45,6 +45,16 @@ int load_job_by(Load* load, job_info_msg_t** message, uint32_t job, uint16_t wha
   }
 }
 
+// By the release's name for it.
+template <typename Configuration>
+void free_configuration(Configuration* loaded) {
+  if constexpr (requires { slurm_free_conf(loaded); }) {
+    slurm_free_conf(loaded);
+  } else {
+    slurm_free_ctl_conf(loaded);
+  }
+}
+
 template <typename Load>
 int load_step_by(Load* load, const StepPlan& plan, job_step_info_response_msg_t** message) {
   if constexpr (std::is_invocable_v<Load*, time_t, uint32_t, uint32_t,
@@ -296,7 +306,7 @@ bool has_database() {
   slurm_conf_t* conf = nullptr;
   if (slurm_load_ctl_conf(0, &conf) != SLURM_SUCCESS) return true;
   const bool has = text_of(conf->accounting_storage_type) == "accounting_storage/slurmdbd";
-  slurm_free_ctl_conf(conf);
+  free_configuration(conf);
   return has;
 }
 

@@ -126,7 +126,7 @@ SPANK := $(B)/spank_mfu.so
 COLLECTOR := $(B)/mfu-collector
 REPORT := $(B)/mfu-report
 SPANK_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,spank_mfu job_step collector_link)
-COLLECTOR_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,mfu_collector collector peer accounting)
+COLLECTOR_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,mfu_collector collector collector_line peer accounting)
 # What mfu-report says of jobs, once it has them.
 JOB_REPORT_OBJ := $(patsubst %,$(B)/obj/plugin/%.o,job_list job_report report_choice report_columns report_group_columns \
   report_groups report_html report_json report_metrics report_placement report_progress report_table report_trend)
@@ -204,9 +204,10 @@ $(REPORT_TESTS): $(JOB_REPORT_OBJ)
 LIVE_TESTS := $(patsubst tests/unit/%.cc,$(B)/tests/unit/%,$(wildcard tests/unit/live_*_test.cc))
 $(LIVE_TESTS): $(LIVE_OBJ)
 # The first node's collector with an accounting in memory.
-SCALE_OBJ := $(patsubst %,$(B)/obj/%.o,plugin/collector plugin/peer tests/unit/fake_accounting)
-$(B)/tests/unit/collector_scale_test: $(SCALE_OBJ)
-$(B)/tests/unit/collector_scale_test: LDLIBS := -lmunge
+SCALE_OBJ := $(patsubst %,$(B)/obj/%.o,plugin/collector plugin/collector_line plugin/peer tests/unit/fake_accounting)
+COLLECTOR_TESTS := $(addprefix $(B)/tests/unit/,collector_scale_test collector_takeover_test)
+$(COLLECTOR_TESTS): $(SCALE_OBJ)
+$(COLLECTOR_TESTS): LDLIBS := -lmunge
 $(B)/obj/tests/unit/fake_accounting.o: $(GTEST_PCH)
 $(B)/tests/unit/peer_test: $(B)/obj/plugin/peer.o
 $(B)/tests/unit/peer_test: LDLIBS := -lmunge

@@ -5,6 +5,7 @@
 #include <slurm/slurm_errno.h>
 #include <slurm/slurmdb.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -69,6 +70,7 @@ int load_step_by(Load* load, const StepPlan& plan, job_step_info_response_msg_t*
 // What a running job's record says.
 struct JobState {
   bool lives = false;
+  time_t end = 0;    // 0: unknown
   std::string name;  // as slurmctld takes it: an array's task only by its array form, for a bare id
                      // can mean the whole array
   std::string text;
@@ -95,6 +97,7 @@ tl::expected<JobState, int> load_job(const StepPlan& plan) {
     const ArrayTask array = {job.array_job_id, job.array_task_id};
     state.name = array.exists() ? std::to_string(array.job) + "_" + std::to_string(array.task)
                                 : std::to_string(plan.job);
+    state.end = job.end_time;
     state.lives = (job.job_state & JOB_STATE_BASE) <= JOB_SUSPENDED;
     state.text = text_of(plan.site.field == Field::kComment ? job.comment : job.admin_comment);
   }
@@ -202,12 +205,15 @@ class Selection {
 
 struct Row {
   time_t submit = 0;
-  bool ended = false;
+  time_t end = 0;  // 0: it has not
   ArrayTask array;
   std::string text;
 };
 
-// The row of the run in which the step started.
+// Clocks of nodes and of the controller differ, by less than this where MUNGE is to work well.
+constexpr time_t kClockSkew = 60;
+
+// The row of the run in which the step started: the one whose time is nearest.
 tl::expected<std::optional<Row>, std::string> load_row(void* connection, const StepPlan& plan,
                                                        const ArrayTask& array) {
   Selection selection(plan.job, array, 0);
@@ -215,12 +221,17 @@ tl::expected<std::optional<Row>, std::string> load_row(void* connection, const S
   if (jobs == nullptr) return tl::make_unexpected("slurmdbd: " + slurm_reason(errno));
   auto started = static_cast<time_t>(plan.started_ns / 1'000'000'000);
   std::optional<Row> row;
+  time_t nearest = kClockSkew;
   auto it = slurm_list_iterator_create(jobs.get());
   while (auto* job = static_cast<slurmdb_job_rec_t*>(slurm_list_next(it))) {
-    if (job->jobid != plan.job || job->start == 0 || job->start > started) continue;
-    if (job->end != 0 && job->end < started) continue;
+    if (job->jobid != plan.job || job->start == 0) continue;
+    const time_t before = job->start - started;
+    const time_t after = job->end != 0 ? started - job->end : 0;
+    const time_t outside = std::max({before, after, time_t{0}});
+    if (outside > nearest) continue;
+    nearest = outside;
     row = Row{job->submit,
-              job->end != 0,
+              job->end,
               {job->array_job_id, job->array_task_id},
               text_of(plan.site.field == Field::kComment ? job->derived_es : job->admin_comment)};
   }
@@ -270,7 +281,7 @@ Outcome edit_in_database(const StepPlan& plan, const Edit& edit, std::string* wh
     *why = row.error();
     return Outcome::kFailed;
   }
-  if (!*row || !(*row)->ended) return Outcome::kNotYet;
+  if (!*row || (*row)->end == 0) return Outcome::kNotYet;
   auto text = edit((*row)->text);
   if (!text) {
     *why = text.error();
@@ -322,6 +333,19 @@ std::optional<uint32_t> restart_count(uint32_t job_id) {
   }
   slurm_free_job_info_msg(message);
   return count;
+}
+
+std::optional<uint64_t> job_end_ns(const StepPlan& plan) {
+  const auto nanoseconds = [](time_t time) { return static_cast<uint64_t>(time) * 1'000'000'000; };
+  if (const auto state = load_job(plan)) {
+    if (state->lives) return std::nullopt;
+    if (state->end != 0) return nanoseconds(state->end);
+  }
+  Database database;
+  if (database.get() == nullptr) return std::nullopt;
+  const auto row = load_row(database.get(), plan);
+  if (!row || !*row || (*row)->end == 0) return std::nullopt;
+  return nanoseconds((*row)->end);
 }
 
 bool step_runs(const StepPlan& plan) {

@@ -43,6 +43,9 @@ bool has_database();
 // How often the job has been requeued; nothing when slurmctld does not say.
 std::optional<uint32_t> restart_count(uint32_t job);
 
+// When the run of the job that the step was of ended; nothing when it lives, or nobody says.
+std::optional<uint64_t> job_end_ns(const StepPlan& plan);
+
 // Whether slurmctld still knows the step as running. True when it cannot be asked.
 bool step_runs(const StepPlan& plan);
 

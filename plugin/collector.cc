@@ -13,10 +13,7 @@
 #include <vector>
 
 #include "plugin/collector_link.hh"
-#include "plugin/job_field.hh"
-#include "plugin/nvlink_cliques.hh"
 #include "plugin/spool.hh"
-#include "plugin/step_report.hh"
 
 namespace mfu {
 namespace {
@@ -31,27 +28,6 @@ constexpr uint32_t kLeastUpdateSeconds = 10;
 constexpr int kSendMs = 1500;
 // How much longer than their pauses other nodes are waited for before the line goes without them.
 constexpr auto kOthersWait = seconds(4);
-// How long after a node's last word what has been heard lies on the disk.
-constexpr auto kKeepAfter = seconds(10);
-// Without an answer from Slurm's daemons for so long, they are asked less often.
-constexpr auto kShortOutage = std::chrono::minutes(2);
-// slurmdbd answers, but has no ended row of the job: how long it may take until the controller's
-// word reaches it.
-constexpr auto kRowWait = std::chrono::minutes(10);
-// What nobody could be told for so long is forgotten.
-constexpr uint64_t kForgetNs = 7ull * 24 * 3600 * 1'000'000'000;
-constexpr size_t kFieldLimit = 60000;   // MySQL TEXT, less what slurmdbd may add
-constexpr size_t kCommentLimit = 1024;  // slurmctld's, of the user's comment
-
-milliseconds jitter(milliseconds most) {
-  // Thousands of collectors start at the same time, in pods with the same process number.
-  static std::minstd_rand generator(std::random_device{}());
-  return milliseconds(std::uniform_int_distribution<int64_t>(0, most.count())(generator));
-}
-
-bool is_stored(accounting::Outcome outcome) {
-  return outcome == accounting::Outcome::kWritten || outcome == accounting::Outcome::kUnchanged;
-}
 
 }  // namespace
 
@@ -68,6 +44,12 @@ milliseconds Collector::longest_pause() const {
 
 milliseconds Collector::most_patience() const {
   return count_steps(plan_) > kMostPatient ? milliseconds(kShortOutage) : milliseconds(kPatience);
+}
+
+milliseconds Collector::jitter(milliseconds most) {
+  // Thousands of collectors start at the same time, in pods with the same process number.
+  static std::minstd_rand generator(std::random_device{}());
+  return milliseconds(std::uniform_int_distribution<int64_t>(0, most.count())(generator));
 }
 
 NodeSums Collector::sum_node(bool last) {
@@ -96,14 +78,6 @@ NodeSums Collector::sum_node(bool last) {
   own_findings_ = task_audit_.findings();
   if (found.broken != 0) log_.report("%u files in the record folder are no records", found.broken);
   return sums;
-}
-
-// A broken file must not cost the line.
-void Collector::read_peaks() {
-  if (plan_.site.peaks.empty()) return;
-  auto peaks = read_peak_additions(plan_.site.peaks);
-  if (!peaks) return log_.report("%s", peaks.error().c_str());
-  peaks_ = std::move(*peaks);
 }
 
 void Collector::release_stepd() {
@@ -136,14 +110,6 @@ void Collector::read_link() {
   }
 }
 
-// What the nodes found, and what only all of them together tell.
-PlaceNote Collector::found_places() const {
-  PlaceNote found = heard_.findings();
-  found.run = plan_.run;
-  if (const auto crossed = crossed_cliques(plan_, heard_.sums())) found.add(*crossed);
-  return found;
-}
-
 // True: the peer need not wait. The last node's last word waits for the line to be written.
 bool Collector::take_peer(const peer::Message& message) {
   if (heard_.take(message.sums, message.spreads, message.findings)) heard_kept_ = false;
@@ -174,7 +140,7 @@ void Collector::tell_refusals() {
   const peer::Refusals& refusals = listener_.refusals();
   if (refusals.count == refusals_told_) return;
   refusals_told_ = refusals.count;
-  log_.report("%s", refusals.text().c_str());
+  log_.report("network: %s", refusals.text().c_str());
 }
 
 void Collector::send_sums(int wait_ms) {
@@ -211,90 +177,6 @@ void Collector::check_missing_nodes() {
   if (accounting::step_runs(plan_)) return;
   if (!give_up_on_others_) give_up_on_others_ = Clock::now() + longest_pause() + kOthersWait;
   gave_up_ = Clock::now() >= *give_up_on_others_;
-}
-
-accounting::Outcome Collector::write_line(bool final_line) {
-  Comment step = report_step(plan_, heard_.sums(), heard_.spreads(), peaks_,
-                             final_line ? ended_ns_ : wall_clock_ns(), final_line);
-  // A batch script that leaves the work to its steps must not count their GPUs once more: it says
-  // only, should no step of it use CUDA, that there was nothing to see.
-  const bool nothing_ran = plan_.batch && own_sums_.processes == 0;
-  if (nothing_ran) step.sums = Sums{};
-  // The user's comment is too short for findings.
-  const PlaceNote findings = found_places();
-  const bool in_comment = plan_.site.field == Field::kComment;
-  const StepWords words = {step,
-                           plan_.step,
-                           final_line,
-                           nothing_ran,
-                           in_comment ? nullptr : &findings,
-                           in_comment ? kCommentLimit : kFieldLimit};
-  const accounting::Edit edit = [&](std::string_view field) {
-    return edit_job_field(field, words);
-  };
-  std::string why;
-  JobLock lock(plan_, 500);
-  auto outcome = in_controller_ ? accounting::edit_in_controller(plan_, edit, &why)
-                                : accounting::edit_in_database(plan_, edit, &why);
-  if (outcome == accounting::Outcome::kFinished) in_controller_ = false;
-  if (!why.empty()) log_.report("%s", why.c_str());
-  return outcome;
-}
-
-void Collector::write_final() {
-  ended_ns_ = wall_clock_ns();
-  const bool written = is_stored(write_line(true));
-  release_stepd();
-  if (!written) keep_heard();
-  listener_.answer_waiting();
-}
-
-// Comes back until the line is where sacct will read it: first to see that no other step has
-// overwritten it in the controller, then, once the job has ended, in the database.
-bool Collector::settle_final(milliseconds patience) {
-  using accounting::Outcome;
-  const auto begin = Clock::now();
-  patience = std::min(patience, most_patience());
-  auto answered = begin;  // by anybody, with anything but that there is no row yet
-  auto pause = milliseconds(150);
-  int unchanged = 0;
-  while (Clock::now() < begin + patience && Clock::now() < answered + kRowWait) {
-    const auto wake = Clock::now() + pause + jitter(std::max(milliseconds(100), pause / 2));
-    do {
-      std::this_thread::sleep_for(milliseconds(20));
-      // Nodes that did not wait for their answer ask again.
-      if (listener_.is_open()) listener_.turn([](const peer::Message&) { return true; });
-    } while (Clock::now() < wake);
-    const bool controller = in_controller_;
-    const Outcome outcome = write_line(true);
-    if (outcome == Outcome::kForbidden) return finish();
-    if (outcome == Outcome::kFinished && !accounting::has_database()) return finish();
-    if (outcome != Outcome::kNotYet) answered = Clock::now();
-    unchanged = outcome == Outcome::kUnchanged ? unchanged + 1 : 0;
-    // Twice unchanged in the controller: every other writer has read our line by now. In the
-    // database the row has ended, and nobody but collectors writes to it.
-    if (unchanged >= 2 || (unchanged == 1 && !controller)) return finish();
-    const auto longest = milliseconds(Clock::now() > begin + kShortOutage ? 60'000 : 5000);
-    pause = outcome == Outcome::kFinished ? milliseconds(20)
-            : is_stored(outcome)          ? milliseconds(400)
-                                          : std::min(pause * 2, longest);
-  }
-  return give_up();
-}
-
-bool Collector::finish() {
-  tell_refusals();
-  remove_spool(plan_);
-  return true;
-}
-
-// For now: the epilog of a later job on this node finds the folder.
-bool Collector::give_up() {
-  log_.report("gave up for now: what the line lacks stays in %s", plan_.folder.c_str());
-  const uint64_t end_ns = std::max({last_record_ns_, ended_ns_, plan_.started_ns});
-  if (wall_clock_ns() - end_ns < kForgetNs) return false;
-  log_.report("gave up for good: it is missing from the line");
-  return finish();
 }
 
 void Collector::follow() {
@@ -371,6 +253,19 @@ void Collector::follow() {
   settle_final(kPatience);
 }
 
+// Where a step ended that nobody has seen end: this may be long ago. It is where its nodes' sums
+// end; of a step that left none it is the job's end at the latest.
+uint64_t Collector::last_end() const {
+  uint64_t end_ns = last_record_ns_;
+  for (const auto& [id, sums] : heard_.sums()) {
+    const bool from_records = id == plan_.node_id && last_record_ns_ != 0;
+    if (sums.processes != 0 && !from_records) end_ns = std::max(end_ns, sums.until_ns);
+  }
+  if (end_ns != 0) return end_ns;
+  const uint64_t now_ns = wall_clock_ns();
+  return std::min(now_ns, accounting::job_end_ns(plan_).value_or(now_ns));
+}
+
 bool Collector::take_over(milliseconds patience) {
   taken_over_ = true;
   if (!is_first()) {
@@ -387,8 +282,6 @@ bool Collector::take_over(milliseconds patience) {
   } else {
     node_ended(1);
   }
-  // The step's end is where its records end: this may be long after it.
-  if (ended_ns_ == 0) ended_ns_ = last_record_ns_ != 0 ? last_record_ns_ : wall_clock_ns();
   const auto until = Clock::now() + longest_pause() + kOthersWait;
   if (plan_.nodes > 1 && listener_.open(plan_)) {
     while (!all_heard() && Clock::now() < until) {
@@ -400,6 +293,7 @@ bool Collector::take_over(milliseconds patience) {
     }
   }
   gave_up_ = true;
+  if (ended_ns_ == 0) ended_ns_ = last_end();
   if (!heard_kept_) keep_heard();
   return settle_final(patience);
 }

@@ -37,12 +37,19 @@ class Collector {
   bool take_over(std::chrono::milliseconds patience);
 
  private:
+  // How long after a node's last word what has been heard lies on the disk.
+  static constexpr std::chrono::seconds kKeepAfter{10};
+  // Without an answer from Slurm's daemons for so long, they are asked less often.
+  static constexpr std::chrono::minutes kShortOutage{2};
+
   bool is_first() const { return plan_.node_id == 0; }
   bool all_heard() const { return heard_.ended() == plan_.nodes; }
   bool all_ended() const { return gave_up_ || all_heard(); }
   // How long apart a node's tries to say its last word are at most: thousands ask one.
   std::chrono::milliseconds longest_pause() const;
   std::chrono::milliseconds most_patience() const;
+  static std::chrono::milliseconds jitter(std::chrono::milliseconds most);
+  uint64_t last_end() const;
   NodeSums sum_node(bool last);
   PlaceNote found_places() const;
   void read_peaks();
@@ -56,6 +63,7 @@ class Collector {
   void tell_refusals();
   void check_missing_nodes();
   void write_final();
+  void listen_until(std::chrono::steady_clock::time_point wake);
   bool settle_final(std::chrono::milliseconds patience);
   bool hand_over(std::chrono::milliseconds patience);
   bool finish();
@@ -88,6 +96,7 @@ class Collector {
   uint16_t first_port_ = 0;
   bool delivered_ = false;  // our last word has reached the first node
   bool in_controller_ = true;
+  bool stored_ = false;  // the final line was, once: who comes now is not in it
 };
 
 // How long a line or a node's last word is carried after the step's end, where Slurm's daemons or

@@ -43,6 +43,18 @@ bool take_front(std::string_view* bytes, Value* value) {
   return true;
 }
 
+bool tells_place(const NodeSums& sums) {
+  return sums.placement_audited != 0 || sums.placement_high != 0 || sums.placement_warnings != 0;
+}
+
+void keep_place(const NodeSums& from, NodeSums* to) {
+  to->placement_audited = from.placement_audited;
+  to->placement_high = from.placement_high;
+  to->placement_warnings = from.placement_warnings;
+  std::memcpy(to->placement_rules, from.placement_rules, sizeof(to->placement_rules));
+  std::memcpy(to->clique, from.clique, sizeof(to->clique));
+}
+
 }  // namespace
 
 bool HeardNodes::take(const NodeSums& sums, const CollectiveSpreads& spreads,
@@ -53,7 +65,13 @@ bool HeardNodes::take(const NodeSums& sums, const CollectiveSpreads& spreads,
     spreads_.add(spreads);
     ++ended_;
   }
-  if (known.last <= sums.last && known.sequence <= sums.sequence) known = sums;
+  // A last word stands above others: who takes over may count from a clock that was set back.
+  if (ends || (known.last == sums.last && known.sequence <= sums.sequence)) {
+    const NodeSums before = std::exchange(known, sums);
+    // Who takes over has not audited: what was said of the node's place stands.
+    const bool less = sums.placement_audited < before.placement_audited;
+    if (less || !tells_place(sums)) keep_place(before, &known);
+  }
   for (const Finding& finding : findings.findings()) findings_.add(finding);
   findings_.left_out = findings_.left_out || findings.left_out != 0;
   return ends;

@@ -16,8 +16,7 @@
 #include <vector>
 
 #include "plugin/collector.hh"
-#include "tests/unit/collector_samples.hh"
-#include "tests/unit/fake_accounting.hh"
+#include "tests/unit/collector_fixture.hh"
 
 namespace mfu {
 namespace {
@@ -26,68 +25,12 @@ using namespace std::chrono_literals;
 using namespace collector_samples;
 using accounting::Outcome;
 
-// One for the first node, one for all others: with the same key.
-class Mungeds : public testing::Environment {
- public:
-  void SetUp() override {
-    signal(SIGPIPE, SIG_IGN);  // as mfu_collector.cc
-    alarm(500);                // a collector that does not end by itself
-    first = std::make_unique<PrivateMunged>();
-    others = std::make_unique<PrivateMunged>();
-  }
-  void TearDown() override {
-    first.reset();
-    others.reset();
-  }
-  std::unique_ptr<PrivateMunged> first, others;
-};
-auto* const mungeds = static_cast<Mungeds*>(testing::AddGlobalTestEnvironment(new Mungeds));
+using CollectorScale = CollectorTest;
 
 uint32_t scale() {
   const char* nodes = getenv("MFU_SCALE_NODES");
   return nodes != nullptr ? static_cast<uint32_t>(std::clamp(atoi(nodes), 16, 8192)) : 512;
 }
-
-class CollectorScale : public testing::Test {
- protected:
-  void SetUp() override {
-    fake_accounting = {};
-    if (!mungeds->first->runs() || !mungeds->others->runs()) {
-      GTEST_SKIP() << "no private munged: needs root and the user munge";
-    }
-  }
-
-  StepPlan plan_of_nodes(uint32_t nodes, uint32_t step = 0) {
-    StepPlan plan = plan_of(nodes, mungeds->first->socket(), folder_.path(), step);
-    EXPECT_TRUE(leave_records(plan));
-    return plan;
-  }
-  // A step of one node, which has ended.
-  void follow_alone(const StepPlan& plan) {
-    const StepLink link;
-    link.say_end();
-    Collector(plan, link.collector()).follow();
-    EXPECT_TRUE(link.is_released());
-  }
-  static Comment line() {
-    const auto parsed = parse_comment(find_comment(fake_accounting.field));
-    EXPECT_TRUE(parsed) << fake_accounting.field;
-    return parsed ? *parsed : Comment();
-  }
-  std::string log() const {
-    std::ifstream file(folder_.path() + "/log");
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
-  int log_lines(const std::string& text) const {
-    std::istringstream all(log());
-    int found = 0;
-    for (std::string line; std::getline(all, line);) found += line.find(text) != line.npos;
-    return found;
-  }
-
-  ScratchFolder folder_;
-};
 
 // As a collector sends them.
 std::string sealed_words(const peer::Message& words) {
@@ -101,18 +44,6 @@ std::string sealed_words(const peer::Message& words) {
   munge_ctx_destroy(context);
   const uint32_t size = htonl(static_cast<uint32_t>(text.size()));
   return std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + text;
-}
-
-void expect_sums(const Comment& job, const Sums& expected) {
-  const auto same = [](const char* name, uint128 got, uint128 wanted) {
-    EXPECT_TRUE(got == wanted) << name << ": " << static_cast<uint64_t>(got) << " instead of "
-                               << static_cast<uint64_t>(wanted);
-  };
-  same("span_ns", job.sums.span_ns, expected.span_ns);
-  same("compute_ns", job.sums.compute_ns, expected.compute_ns);
-  same("exposed", job.sums.exposed_communication_ns, expected.exposed_communication_ns);
-  same("overlapped", job.sums.overlapped_communication_ns, expected.overlapped_communication_ns);
-  same("memory", job.sums.exposed_memory_ns, expected.exposed_memory_ns);
 }
 
 // --- many nodes
@@ -254,6 +185,20 @@ TEST_F(CollectorScale, ARefusingControllerIsAskedWithGrowingPauses) {
   EXPECT_NE(log().find("refused"), std::string::npos);
 }
 
+// Thousands that were refused at the same moment do not come back at the same moment.
+TEST_F(CollectorScale, RetriesAreSpread) {
+  auto least = FakeAccounting::Clock::duration::max(), most = -least;
+  for (uint32_t step = 0; step < 8; ++step) {
+    fake_accounting = {};
+    fake_accounting.refusals = 1;
+    follow_alone(plan_of_nodes(1, step));
+    const auto pause = fake_accounting.edits[1].begin - fake_accounting.edits[0].end;
+    least = std::min(least, pause);
+    most = std::max(most, pause);
+  }
+  EXPECT_GE(most - least, 15ms);  // of 100 ms
+}
+
 TEST_F(CollectorScale, AWriteThatAnotherWriterOverwritesIsRepeated) {
   fake_accounting.field = "ticket 4711";
   fake_accounting.lost_writes = 3;
@@ -299,109 +244,6 @@ TEST_F(CollectorScale, ALineThatARestartForgotIsWrittenAgain) {
   follow_alone(plan);
   EXPECT_EQ(fake_accounting.count(Outcome::kWritten), 2);
   expect_sums(line(), sums_of_nodes(plan));
-}
-
-TEST_F(CollectorScale, ATakeoverThatFindsNoDaemonLeavesTheRecords) {
-  fake_accounting.refusals = 1'000;
-  const StepPlan plan = plan_of_nodes(1);
-  Collector(plan, -1).take_over(2s);
-  EXPECT_LE(fake_accounting.edits.size(), 6u);
-  EXPECT_EQ(fake_accounting.field, "");
-  EXPECT_TRUE(std::filesystem::exists(plan.folder));
-  // Later it answers, and the next takeover finds all there was.
-  fake_accounting.refusals = 0;
-  Collector(plan, -1).take_over(60s);
-  expect_sums(line(), sums_of_nodes(plan));
-  EXPECT_FALSE(std::filesystem::exists(plan.folder));
-}
-
-// The first node's collector dies while slurmctld is away: what others told it, who have removed
-// their records since, is in the line of the one that takes over.
-TEST_F(CollectorScale, AnOutageThatOutlivesTheCollectorLosesNoNode) {
-  const StepPlan plan = plan_of_nodes(16);
-  const StepLink link;
-  Nodes nodes(plan, {}, link, mungeds->others->socket());
-  const pid_t collector = fork();
-  if (collector == 0) {
-    fake_accounting.refusals = 1'000;
-    Collector(plan, link.collector()).follow();
-    _exit(0);
-  }
-  const std::string heard = plan.folder + "/heard";
-  while (nodes.seen->answered < plan.nodes - 1 || !std::filesystem::exists(heard)) {
-    std::this_thread::sleep_for(10ms);
-  }
-  EXPECT_TRUE(link.is_released());
-  kill(collector, SIGKILL);
-  EXPECT_EQ(waitpid(collector, nullptr, 0), collector);
-  nodes.join();
-
-  // The daemons are still away, and then they are not.
-  fake_accounting.refusals = 1'000;
-  Collector(plan, -1).take_over(500ms);
-  EXPECT_TRUE(std::filesystem::exists(heard));
-  fake_accounting.refusals = 0;
-  Collector(plan, -1).take_over(60s);
-  EXPECT_EQ(line().partial, "");
-  expect_sums(line(), sums_of_nodes(plan));
-  EXPECT_FALSE(std::filesystem::exists(plan.folder));
-}
-
-// In the takeover that finds nobody: a step that ran for long is not yet an old one.
-TEST_F(CollectorScale, AStepsAgeCountsFromItsEnd) {
-  fake_accounting.refusals = 1'000;
-  StepPlan plan = plan_of_nodes(2);
-  plan.started_ns -= 30ull * 24 * 3600 * kSecond;
-  store_plan(plan);
-  HeardNodes heard;
-  for (uint32_t id = 0; id < 2; ++id) {
-    const peer::Message words = words_of(plan, id, true);
-    heard.take(words.sums, words.spreads, words.findings);
-  }
-  EXPECT_EQ(heard.store(plan, wall_clock_ns()), "");
-  EXPECT_FALSE(Collector(plan, -1).take_over(100ms));
-  EXPECT_TRUE(std::filesystem::exists(plan.folder));
-  EXPECT_EQ(heard.store(plan, plan.started_ns + kSecond), "");
-  EXPECT_TRUE(Collector(plan, -1).take_over(100ms));
-  EXPECT_FALSE(std::filesystem::exists(plan.folder));
-}
-
-// All nodes lost their power: their epilogs take over, at about the same time.
-TEST_F(CollectorScale, ATakeoverWaitsForTheOthersTakeovers) {
-  const StepPlan plan = plan_of_nodes(2);
-  StepPlan other = plan;
-  other.node_id = 1;
-  other.node = "n1";
-  other.folder = step_folder(other);
-  other.site.munge = mungeds->others->socket();
-  ASSERT_TRUE(leave_records(other));
-  // Alone it finds nobody, and keeps its records.
-  fake_accounting.runs = [] { return false; };
-  Collector(other, -1).take_over(100ms);
-  EXPECT_TRUE(std::filesystem::exists(other.folder));
-
-  std::thread late([&] {
-    std::this_thread::sleep_for(200ms);
-    Collector(other, -1).take_over(20s);
-  });
-  Collector(plan, -1).take_over(20s);
-  late.join();
-  EXPECT_EQ(line().partial, "");
-  EXPECT_TRUE(line().sums.compute_ns == 2 * sums_of_nodes(plan_of(1, "", "")).compute_ns);
-  EXPECT_FALSE(std::filesystem::exists(plan.folder));
-  EXPECT_FALSE(std::filesystem::exists(other.folder));
-}
-
-// Its first node never came back.
-TEST_F(CollectorScale, ANodesLastWordIsForgottenAfterAWeek) {
-  StepPlan plan = plan_of_nodes(2);
-  plan.node_id = 1;
-  plan.started_ns -= 8ull * 24 * 3600 * kSecond;
-  std::filesystem::remove_all(plan.folder);
-  ASSERT_TRUE(leave_records(plan));
-  Collector(plan, -1).take_over(100ms);
-  EXPECT_FALSE(std::filesystem::exists(plan.folder));
-  EXPECT_EQ(log_lines("gave up for good"), 1);
 }
 
 // Steps of a job that end at the same time, on one node: one edit at a time, and none is lost.

@@ -94,6 +94,10 @@ std::optional<uint32_t> restart_count(uint32_t) {
   return 0;
 }
 
+std::optional<uint64_t> job_end_ns(const StepPlan&) {
+  return fake_accounting.job_ended_ns;
+}
+
 bool step_runs(const StepPlan&) {
   {
     const std::lock_guard lock(mutex);

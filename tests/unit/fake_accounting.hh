@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct FakeAccounting {
   int lost_writes = 0;                        // another writer overwrites so many of ours
   int edits_before_end = 1'000'000;           // that the controller answers while the job lives
   bool has_database = true;
+  std::optional<uint64_t> job_ended_ns;
   int rowless = 0;  // so many edits find no ended row in the database
   std::function<bool()> runs = [] { return true; };      // whether the step does
   std::function<bool()> refuses = [] { return false; };  // edits fail while it says so

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
@@ -50,6 +51,34 @@ TEST_F(HeardNodesTest, ALastWordCountsOnce) {
   // An interim word on its way when the last one came.
   EXPECT_FALSE(take(1, false));
   EXPECT_EQ(heard_.sums().at(1).last, 1u);
+}
+
+// Who takes over counts its words by a clock that was set back.
+TEST_F(HeardNodesTest, ALastWordCountsOnceAlsoBehindAnEarlierWord) {
+  peer::Message words = words_of(plan_, 1, false);
+  words.sums.sequence = 9;
+  heard_.take(words.sums, words.spreads, words.findings);
+  EXPECT_TRUE(take(1, true));
+  EXPECT_FALSE(take(1, true));
+  EXPECT_EQ(heard_.ended(), 1u);
+  EXPECT_EQ(heard_.sums().at(1).last, 1u);
+  EXPECT_EQ(heard_.spreads().kernel_ns, words_of(plan_, 1, true).spreads.kernel_ns);
+}
+
+TEST_F(HeardNodesTest, WhatANodeSaidOfItsPlaceStandsUntilItSaysOtherwise) {
+  NodeSums sums = words_of(plan_, 1, false).sums;
+  const auto place_after = [&](uint32_t audited, uint32_t high, const char* rules) {
+    ++sums.sequence;
+    sums.placement_audited = audited;
+    sums.placement_high = high;
+    std::strcpy(sums.placement_rules, rules);
+    heard_.take(sums, {}, {});
+    return std::to_string(heard_.sums().at(1).placement_high) + heard_.sums().at(1).placement_rules;
+  };
+  EXPECT_EQ(place_after(1, 1, "nic-down"), "1nic-down");
+  EXPECT_EQ(place_after(0, 0, ""), "1nic-down");
+  EXPECT_EQ(place_after(1, 2, "nic-down"), "2nic-down");
+  EXPECT_EQ(place_after(1, 0, ""), "0");
 }
 
 TEST_F(HeardNodesTest, AllGpusAreKnownWhenAllNodesAreHeard) {

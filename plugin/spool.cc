@@ -116,7 +116,10 @@ void empty_folder(int top, std::chrono::steady_clock::time_point deadline) {
     each_name(top, [&](const char* name) {
       if (name == std::string_view(kPlanName) || unlinkat(top, name, 0) == 0) return in_time();
       Descriptor folder(openat(top, name, kFolder));
-      if (!folder || fchown(folder.get(), 0, 0) != 0) return in_time();
+      // His processes may still write to it, others' too if he let them.
+      if (!folder || fchown(folder.get(), 0, 0) != 0 || fchmod(folder.get(), 0700) != 0) {
+        return in_time();
+      }
       each_name(folder.get(), [&](const char* inner) {
         if (unlinkat(folder.get(), inner, 0) == 0) return in_time();
         std::string here = "moved." + std::to_string(++moved);
@@ -180,16 +183,21 @@ tl::expected<void, std::string> create_spool(const StepPlan& plan, uint32_t gid)
 
 void store_plan(const StepPlan& plan) {
   if (plan.folder.empty()) return;
-  // An earlier run's must not stay: its line would be written once more.
+  // An earlier run's must not stay: its line would be written once more. What this run has stored
+  // before is better than nothing.
+  const auto drop_earlier = [&](const std::string& path, uint32_t owner) {
+    const auto stored = read_plan_of(path, owner);
+    if (!stored || stored->started_ns != plan.started_ns) unlink(path.c_str());
+  };
   const std::string path = plan.folder + "/" + kPlanName;
   if (!write_whole_file(path, format_plan(plan), Kept::kInMemory, 0600).empty()) {
-    unlink(path.c_str());
+    drop_earlier(path, 0);
   }
   // Not the group's: users of one group are strangers to each other.
   const std::string users = plan.folder + "/" + kUsersPlanName;
   const std::string view = format_plan(users_view(plan));
   if (!write_whole_file(users, view, Kept::kInMemory, 0400, {plan.uid, plan.gid}).empty()) {
-    unlink(users.c_str());
+    drop_earlier(users, plan.uid);
   }
 }
 

@@ -363,20 +363,24 @@ TEST_F(Spool, RemovalFollowsNoLinkAndGoesDeep) {
 }
 
 TEST_F(Spool, RemovalEndsAlthoughTheUserGoesOnWriting) {
-  create();
-  pid_t writer = fork();
-  if (writer == 0) {
-    if (setgid(kNobody) != 0 || setuid(kNobody) != 0 || chdir(records().c_str()) != 0) _exit(1);
-    for (uint64_t i = 0;; ++i) {
-      close(open(std::to_string(i).c_str(), O_CREAT | O_WRONLY, 0600));
+  for (const mode_t mode : {0700, 0777}) {  // his own folder: he may let others in
+    create();
+    pid_t writer = fork();
+    if (writer == 0) {
+      if (setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(1);
+      if (chdir(records().c_str()) != 0 || chmod(".", mode) != 0) _exit(1);
+      for (uint64_t i = 0;; ++i) {
+        close(open(std::to_string(i).c_str(), O_CREAT | O_WRONLY, 0600));
+      }
     }
+    for (int i = 0; i < 6000 && !fs::exists(record("100")); ++i) usleep(10'000);
+    EXPECT_TRUE(fs::exists(record("100")));
+    remove_spool(plan_);
+    EXPECT_FALSE(fs::exists(plan_.folder)) << std::oct << mode;
+    kill(writer, SIGKILL);
+    waitpid(writer, nullptr, 0);
+    fs::remove_all(plan_.folder);
   }
-  for (int i = 0; i < 6000 && !fs::exists(record("100")); ++i) usleep(10'000);
-  EXPECT_TRUE(fs::exists(record("100")));
-  remove_spool(plan_);
-  EXPECT_FALSE(fs::exists(plan_.folder));
-  kill(writer, SIGKILL);
-  waitpid(writer, nullptr, 0);
 }
 
 TEST_F(Spool, WhatAnEarlierRunLeftIsPutAsideAtOnce) {
@@ -416,6 +420,32 @@ TEST_F(Spool, AFullDiskIsAReason) {
   remove_spool(plan_);
   ASSERT_EQ(mount("none", disk.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, ""), 0);
   EXPECT_EQ(create_spool(plan_, kNobody).error(), "spool:erofs");
+  umount(disk.c_str());
+}
+
+TEST_F(Spool, APlanOfThisRunStaysOnAFullDisk) {
+  std::string disk = std::string(top_) + "/disk";
+  fs::create_directory(disk);
+  if (mount("none", disk.c_str(), "tmpfs", 0, "size=64k,mode=755") != 0) {
+    GTEST_SKIP() << "cannot mount a tmpfs here";
+  }
+  plan_.site.spool = disk;
+  plan_.folder = step_folder(plan_);
+  create();
+  store_plan(plan_);
+  put(disk + "/filler", std::string(65536, 'x'));
+  StepPlan learned = plan_;
+  learned.step_gpus = 16;
+  store_plan(learned);
+  const auto stored = read_plan(plan_.folder);
+  ASSERT_TRUE(stored);
+  EXPECT_EQ(stored->step_gpus, plan_.step_gpus);  // the disk is full indeed
+  EXPECT_TRUE(fs::exists(plan_.folder + "/plan.user"));
+  // An earlier run's does not: its line would be written once more.
+  StepPlan next = plan_;
+  next.started_ns = 2;
+  store_plan(next);
+  EXPECT_FALSE(read_plan(plan_.folder));
   umount(disk.c_str());
 }
 

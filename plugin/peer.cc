@@ -387,6 +387,7 @@ tl::expected<uint32_t, std::string> send(const StepPlan& plan, const std::string
       }
     }
   }
+  *port = 0;  // another may listen there now
   return tl::make_unexpected(why);
 }
 

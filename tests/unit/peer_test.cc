@@ -493,6 +493,20 @@ TEST_F(Peer, AStrangerOnAnEarlierPortDoesNotUseUpTheTime) {
   EXPECT_EQ(port, peer::ports(plan)[1]);
 }
 
+// The collector that listened has gone, a stranger took its port, and who takes over has the next.
+TEST_F(Peer, AStrangerOnTheKnownPortDoesNotKeepANodeFromTheNextOne) {
+  StepPlan plan = plan_of();
+  Descriptor stranger = silent_listener(peer::ports(plan)[0]);
+  ASSERT_GE(stranger.get(), 0);
+  FirstNode first(plan);
+  ASSERT_TRUE(first.is_open());
+  uint16_t port = peer::ports(plan)[0];
+  EXPECT_FALSE(peer::send(plan, "localhost", sums_of(plan), 300, &port));
+  auto sent = peer::send(plan, "localhost", sums_of(plan), 14'000, &port);
+  ASSERT_TRUE(sent) << sent.error();
+  EXPECT_EQ(port, peer::ports(plan)[1]);
+}
+
 TEST_F(Peer, AnotherStepsCollectorOnThePortIsPassedOver) {
   StepPlan other = plan_of(1);
   StepPlan plan = other;

@@ -9,6 +9,7 @@
 #include <iostream>
 #include <optional>
 #include <sstream>
+#include <tuple>
 
 #include "plugin/live_reading.hh"
 #include "plugin/live_textfile.hh"
@@ -97,7 +98,7 @@ bool wait_for_signal(const sigset_t& ending, const timespec& deadline) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     timespec left{deadline.tv_sec - now.tv_sec, deadline.tv_nsec - now.tv_nsec};
     if (left.tv_nsec < 0) left = {left.tv_sec - 1, left.tv_nsec + 1'000'000'000};
-    if (left.tv_sec < 0) return false;
+    if (left.tv_sec < 0) left = {0, 0};  // late: a signal is to be seen all the same
     if (sigtimedwait(&ending, nullptr, &left) > 0) return true;
     if (errno == EAGAIN) return false;
   }
@@ -182,9 +183,14 @@ int watch(const Wanted& wanted) {
       if (!written && !to_metrics) return kNothing;
     }
     before = std::move(now);
-    turn.tv_sec += whole;
-    turn.tv_nsec += rest;
-    if (turn.tv_nsec >= 1'000'000'000) turn = {turn.tv_sec + 1, turn.tv_nsec - 1'000'000'000};
+    // Turns that were missed, while stopped or by slow readings, are left out.
+    timespec reached;
+    clock_gettime(CLOCK_MONOTONIC, &reached);
+    do {
+      turn.tv_sec += whole;
+      turn.tv_nsec += rest;
+      if (turn.tv_nsec >= 1'000'000'000) turn = {turn.tv_sec + 1, turn.tv_nsec - 1'000'000'000};
+    } while (std::tie(turn.tv_sec, turn.tv_nsec) < std::tie(reached.tv_sec, reached.tv_nsec));
     if (wait_for_signal(ending, turn)) {
       // Nobody would tell its readers that what it says is of the past.
       if (to_metrics) unlink(wanted.textfile.c_str());

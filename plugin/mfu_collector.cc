@@ -48,12 +48,17 @@ int take_over_job(const std::string& spool, const std::string& node, uint32_t jo
   slurm_init(nullptr);
   bool accounting_is_away = false;
   for (const StepPlan& plan : left_plans(spool, node)) {
+    const bool own = plan.job == job;
+    // Slurm is not asked with the claim in hand: a step may begin just now, and want it.
+    if (!own && (accounting_is_away || !FolderClaim(plan).held() || accounting::step_runs(plan))) {
+      continue;
+    }
     FolderClaim claim(plan);
     // Somebody follows the step still.
     if (!claim.held()) continue;
-    if (plan.job == job) {
+    if (own) {
       Collector(plan, -1).take_over(kPatience);
-    } else if (!accounting_is_away && !accounting::step_runs(plan)) {
+    } else {
       // Of many that an outage has left, the first tells whether it is over.
       const bool first = plan.node_id == 0;
       if (!Collector(plan, -1).take_over(std::chrono::seconds(5))) accounting_is_away = first;

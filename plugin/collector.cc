@@ -128,7 +128,7 @@ void Collector::learn_gpus(uint32_t step_gpus) {
 // Others have removed what they have told: it must not be in this process alone.
 void Collector::keep_heard() {
   if (plan_.nodes > 1) {
-    const std::string trouble = heard_.store(plan_, ended_ns_);
+    const std::string trouble = heard_.store(plan_, end_is_guess_ ? 0 : ended_ns_);
     if (!trouble.empty())
       log_.report("what other nodes told is in memory only: %s", trouble.c_str());
   }
@@ -293,7 +293,8 @@ bool Collector::take_over(milliseconds patience) {
     }
   }
   gave_up_ = true;
-  if (ended_ns_ == 0) ended_ns_ = last_end();
+  end_is_guess_ = ended_ns_ == 0;
+  if (end_is_guess_) ended_ns_ = last_end();
   if (!heard_kept_) keep_heard();
   return settle_final(patience);
 }

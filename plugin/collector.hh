@@ -63,6 +63,7 @@ class Collector {
   void tell_refusals();
   void check_missing_nodes();
   void write_final();
+  void take_late(const peer::Message& message);
   void listen_until(std::chrono::steady_clock::time_point wake);
   bool settle_final(std::chrono::milliseconds patience);
   bool hand_over(std::chrono::milliseconds patience);
@@ -78,6 +79,7 @@ class Collector {
   PeakAdditions peaks_;          // of the first node
   bool ended_ = false;           // on this node
   uint64_t ended_ns_ = 0;        // of the whole step
+  bool end_is_guess_ = false;    // nobody has seen it
   uint64_t last_record_ns_ = 0;  // the youngest record of this node
   bool taken_over_ = false;      // the step ended some time ago
   bool gave_up_ = false;         // nodes are missing, and Slurm says that the step is over

@@ -85,8 +85,15 @@ void Collector::write_final() {
   listener_.answer_waiting();
 }
 
-// Nodes that did not wait for their answer ask again, and some come late: their word still counts
-// while no line is stored. A step is merged once.
+// A late node's word still counts while no line is stored: a step is merged once. One that ran on
+// after Slurm had let the step go has time that the step's GPUs had not.
+void Collector::take_late(const peer::Message& message) {
+  if (stored_ || (!end_is_guess_ && message.sums.until_ns > ended_ns_)) return;
+  take_peer(message);
+  if (end_is_guess_) ended_ns_ = last_end();
+}
+
+// Nodes that did not wait for their answer ask again, and some come late.
 void Collector::listen_until(Clock::time_point wake) {
   auto next_keep = Clock::now() + kKeepAfter;
   for (auto now = Clock::now(); now < wake; now = Clock::now()) {
@@ -100,7 +107,7 @@ void Collector::listen_until(Clock::time_point wake) {
     poll(waited.data(), waited.size(), static_cast<int>(left.count()));
     if (!listens) continue;
     listener_.turn([this](const peer::Message& message) {
-      if (!stored_) take_peer(message);
+      take_late(message);
       return true;
     });
     if (!heard_kept_ && Clock::now() >= next_keep) {

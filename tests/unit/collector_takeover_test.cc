@@ -187,6 +187,17 @@ TEST_F(CollectorLateTakeover, WhatWasSaidOfPlacesStands) {
   EXPECT_EQ(place_text(line().place), "bad:1(nic-down)");
 }
 
+// Says a node's words when the first node's line has been refused. True: they were answered.
+bool comes_late(StepPlan plan, const peer::Message& words, const std::atomic<bool>& asked) {
+  while (!asked) std::this_thread::sleep_for(10ms);
+  plan.site.munge = mungeds->others->socket();
+  uint16_t port = 0;
+  for (int i = 0; i < 60; ++i) {
+    if (peer::send(plan, "localhost", words, 1500, &port)) return true;
+  }
+  return false;
+}
+
 // A node that was out of reach comes back while slurmctld is away: no line has gone without it yet.
 TEST_F(CollectorTakeover, ALateNodeIsInALineThatIsNotStoredYet) {
   const StepPlan plan = plan_of_nodes(2);
@@ -198,18 +209,33 @@ TEST_F(CollectorTakeover, ALateNodeIsInALineThatIsNotStoredYet) {
     asked = true;
     return !answered;
   };
-  std::thread late([&] {
-    while (!asked) std::this_thread::sleep_for(10ms);
-    StepPlan other = plan;
-    other.site.munge = mungeds->others->socket();
-    for (uint16_t port = 0; !answered;) {
-      answered = peer::send(other, "localhost", words_of(plan, 1, true), 1500, &port).has_value();
-    }
-  });
+  std::thread late([&] { answered = comes_late(plan, words_of(plan, 1, true), asked); });
   Collector(plan, link.collector()).follow();
   late.join();
   EXPECT_EQ(line().partial, "");
   expect_sums(line(), sums_of_nodes(plan));
+}
+
+// Its tasks ran on where Slurm could not reach them: that is no time of the step's.
+TEST_F(CollectorTakeover, ANodeThatRanOnIsNotInTheLine) {
+  const StepPlan plan = plan_of_nodes(2);
+  const StepLink link;
+  link.say_end();
+  std::atomic<bool> asked{false}, answered{false};
+  fake_accounting.runs = [] { return false; };
+  fake_accounting.refuses = [&] {
+    asked = true;
+    return !answered;
+  };
+  peer::Message words = words_of(plan, 1, true);
+  words.sums.until_ns = plan.started_ns + 2 * kWall;
+  words.sums.span_ns *= 2;
+  std::thread late([&] { answered = comes_late(plan, words, asked); });
+  Collector(plan, link.collector()).follow();
+  late.join();
+  EXPECT_TRUE(answered);
+  EXPECT_EQ(line().partial, "nodes:1-of-2");
+  EXPECT_EQ(line().no_time, "");
 }
 
 // The clock was ahead when the step began.

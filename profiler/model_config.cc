@@ -158,6 +158,10 @@ class ConfigReader {
     if (!value->is_string()) throw ConfigError(named(key) + " is no text");
     return value->get<std::string>();
   }
+  bool has_null(std::string_view key) const {
+    const auto found = json_.find(key);
+    return found != json_.end() && found->is_null();
+  }
   const Json* at(std::string_view key) const {
     const auto found = json_.find(key);
     return found == json_.end() || found->is_null() ? nullptr : &*found;
@@ -209,14 +213,40 @@ void read_attention(const ConfigReader& reader, ModelConfig* config) {
   }
 }
 
+uint64_t count_layers(const Json& types, const Json& wanted) {
+  return static_cast<uint64_t>(std::count(types.begin(), types.end(), wanted));
+}
+
+// Llama 4 attends within chunks, but for layers without rotary positions: every fourth by default.
+// transformers' Llama4TextConfig has the names and defaults.
+void read_chunks(const ConfigReader& reader, ModelConfig* config) {
+  ModelShape& shape = config->shape;
+  constexpr std::string_view kChunk = "attention_chunk_size";
+  const uint64_t chunk = reader.has_null(kChunk) ? 0 : reader.number(kChunk).value_or(8192);
+  if (chunk == 0) return;
+  const Json* const types = reader.at("layer_types");
+  const Json* const rotary = reader.at("no_rope_layers");  // 1: has them
+  if (types != nullptr && types->is_array()) {
+    shape.window_layers = count_layers(*types, "chunked_attention");
+  } else if (rotary != nullptr && rotary->is_array() && !rotary->empty()) {
+    shape.window_layers = count_layers(*rotary, 1);
+  } else {
+    const uint64_t every = reader.number("no_rope_layer_interval").value_or(4);
+    if (every == 0) throw ConfigError("\"no_rope_layer_interval\" is 0");
+    shape.window_layers = shape.layers - shape.layers / every;
+  }
+  if (shape.window_layers == 0) return;
+  shape.window = chunk;
+  config->notes.push_back("attention in chunks counts as a sliding window of a chunk's length");
+}
+
 // A sliding window, in all layers or in those that the file lists.
 void read_window(const ConfigReader& reader, const std::string& type, ModelShape* shape) {
   const auto window = reader.number("sliding_window");
   if (!window || *window == 0 || reader.flag("use_sliding_window") == false) return;
   if (const Json* types = reader.at("layer_types"); types != nullptr && types->is_array()) {
-    const auto sliding = std::count(types->begin(), types->end(), Json("sliding_attention"));
-    if (sliding == 0) return;
-    shape->window_layers = static_cast<uint64_t>(sliding);
+    shape->window_layers = count_layers(*types, "sliding_attention");
+    if (shape->window_layers == 0) return;
   } else if (type == "gemma2") {
     shape->window_layers = (shape->layers + 1) / 2;
   } else if (type == "gemma3_text") {
@@ -289,7 +319,11 @@ ModelConfig read_json(const Json& json) {
     throw ConfigError("no \"intermediate_size\"");
   }
   read_attention(reader, &config);
-  read_window(reader, config.type, &shape);
+  if (config.type.starts_with("llama4")) {
+    read_chunks(reader, &config);
+  } else {
+    read_window(reader, config.type, &shape);
+  }
   read_experts(reader, &config);
   if (auto extra = reader.number("num_nextn_predict_layers"); extra.value_or(0) != 0) {
     config.notes.push_back("multi-token prediction layers are not counted");

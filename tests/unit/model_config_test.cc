@@ -116,7 +116,33 @@ TEST(ModelConfig, llama_4_alternates_and_keeps_its_text_apart) {
   EXPECT_EQ(config.shape.moe_layers, 24u);
   EXPECT_EQ(config.shape.expert_ffn, 8192u);
   EXPECT_EQ(config.shape.shared_ffn, 8192u);
-  EXPECT_EQ(config.notes.size(), 1u);
+  EXPECT_EQ(config.notes.size(), 2u);  // the text's part alone, and chunks
+}
+
+TEST(ModelConfig, llama_4_attends_in_chunks_but_for_layers_without_rotary_positions) {
+  const std::string rest =
+      R"("model_type":"llama4_text","hidden_size":5120,"intermediate_size":8192,
+         "intermediate_size_mlp":16384,"num_attention_heads":40,"num_key_value_heads":8,
+         "head_dim":128,"num_local_experts":16,"num_experts_per_tok":1,"vocab_size":202048)";
+  const auto shape = [&](const std::string& more) {
+    return parsed("{" + more + "," + rest + "}").shape;
+  };
+  const ModelShape scout = shape(R"("num_hidden_layers":48,"attention_chunk_size":8192)");
+  EXPECT_EQ(scout.window, 8192u);
+  EXPECT_EQ(scout.window_layers, 36u);
+  EXPECT_EQ(shape(R"("num_hidden_layers":48)").window, 8192u);
+  EXPECT_EQ(shape(R"("num_hidden_layers":48,"attention_chunk_size":null)").window, 0u);
+  EXPECT_EQ(shape(R"("num_hidden_layers":6,"no_rope_layer_interval":3)").window_layers, 4u);
+  EXPECT_EQ(shape(R"("num_hidden_layers":4,"no_rope_layers":[1,0,1,1])").window_layers, 3u);
+  EXPECT_EQ(shape(R"("num_hidden_layers":3,"no_rope_layers":[],
+                     "layer_types":["chunked_attention","full_attention","chunked_attention"])")
+                .window_layers,
+            2u);
+  EXPECT_EQ(shape(R"("num_hidden_layers":2,"no_rope_layers":[0,0])").window, 0u);
+  // Two chunks of 8192: 36 layers' queries meet half as many keys.
+  const uint64_t length = 16384;
+  const StepTokens work = uniform_tokens(1, length, scout.window);
+  EXPECT_TRUE(work.window_pairs * 2 == work.pairs);
 }
 
 TEST(ModelConfig, windows_of_some_layers) {

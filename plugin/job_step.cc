@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "plugin/spool.hh"
+#include "plugin/step_set.hh"
 #include "profiler/record.hh"
 
 namespace mfu {
@@ -67,7 +68,7 @@ std::optional<StepPlan> read_step(spank_t spank, const SiteOptions& site, const 
     return std::nullopt;
   }
   plan.uid = uid;
-  plan.batch = plan.step == SLURM_BATCH_SCRIPT || plan.step == SLURM_INTERACTIVE_STEP;
+  plan.batch = leaves_work_to_steps(plan.step);
   // The batch step has its GPUs in another variable, which inner steps inherit: there it misleads.
   auto gpus = step_variable(spank, plan.batch ? "SLURM_JOB_GPUS" : "SLURM_STEP_GPUS");
   plan.gpus = gpus ? std::min(count_devices(*gpus), kMostGpus) : 0;

@@ -124,6 +124,7 @@ class StepMetrics {
     executed_seconds_.add(labels, executed ? seconds(sums.executed_ns) : -1);
     flops_coverage_.add(labels, modelled ? shown.flops_coverage : -1);
     observed_coverage_.add(labels, shown.observed_coverage);
+    attributed_.add(labels, over(sums.attributed_ns, seconds(sums.attributed_ns)));
     training_steps_.add(labels,
                         over(sums.training_steps, static_cast<double>(sums.training_steps)));
     step_seconds_.add(labels, shown.step_seconds);
@@ -135,7 +136,7 @@ class StepMetrics {
   void write(std::ostream& out) const {
     for (const Metric* metric :
          {&info_, &gpus_, &begin_, &peak_, &mfu_, &hfu_, &model_flops_, &model_seconds_,
-          &executed_flops_, &executed_seconds_, &flops_coverage_, &observed_coverage_,
+          &executed_flops_, &executed_seconds_, &flops_coverage_, &observed_coverage_, &attributed_,
           &training_steps_, &step_seconds_, &goodput_, &read_, &written_}) {
       metric->write(out);
     }
@@ -164,6 +165,8 @@ class StepMetrics {
                          "Share of GPU time whose model FLOPs are known."};
   Metric observed_coverage_{"mfu_step_observed_coverage_ratio", Type::kGauge,
                             "Share of GPU time that was observed."};
+  Metric attributed_{"mfu_step_attributed_gpu_seconds_total", Type::kCounter,
+                     "GPU time in which activity is known, of GPUs that nobody uses as well."};
   Metric training_steps_{"mfu_step_training_steps_total", Type::kCounter,
                          "Training steps that were found."};
   Metric step_seconds_{"mfu_step_training_step_seconds", Type::kGauge,
@@ -187,14 +190,16 @@ class GpuMetrics {
     state_.add(labels + label("state", gpu.state), 1);
     processes_.add(labels, gpu.processes);
     mfu_.add(labels, live_figures(line).mfu);
+    // Another precision has another peak, of all time so far: its counters are others.
+    const std::string precise = labels + label("precision", precision_name(line.precision));
     if (is_modelled(sums)) {
-      const std::string basis = labels + label("basis", basis_name(line.basis));
+      const std::string basis = precise + label("basis", basis_name(line.basis));
       model_flops_.add(basis, flops(sums.model_flops));
       model_peak_.add(basis, flops(sums.capacity_flop));
     }
     if (is_executed(sums)) {
-      executed_flops_.add(labels, flops(sums.executed_flops));
-      executed_peak_.add(labels, flops(sums.executed_capacity_flop));
+      executed_flops_.add(precise, flops(sums.executed_flops));
+      executed_peak_.add(precise, flops(sums.executed_capacity_flop));
     }
     elapsed_.add(labels, seconds(sums.elapsed_ns));
     const auto of_time = [&](uint128 ns) { return over(sums.attributed_ns, seconds(ns)); };

@@ -20,7 +20,7 @@ LiveReading read_live(const LiveFilter& filter, uint64_t now_ns) {
       if (auto read = read_peak_additions(path)) entry->second = std::move(*read);
     }
     const SpoolRecords records = read_records(step.plan);
-    if (step.plan.step == kBatchStep && records.records.empty()) continue;
+    if (leaves_work_to_steps(step.plan.step) && records.records.empty()) continue;
     reading.steps.push_back(live_step(step, records, entry->second, now_ns));
   }
   return reading;

@@ -135,7 +135,7 @@ RunningSteps running_steps(const std::string& spool, const std::string& node,
       if (!chosen(plan, jobs) || found.steps.size() >= kMostSteps) continue;
       if (running.planned || complete_own(&plan)) {
         found.steps.push_back(std::move(running));
-      } else if (plan.step != kBatchStep) {  // which most often runs nothing itself
+      } else if (!leaves_work_to_steps(plan.step)) {
         ++found.closed;
       }
     }

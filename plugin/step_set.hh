@@ -18,6 +18,12 @@ inline constexpr uint32_t kBatchStep = 0xfffffffb;
 inline constexpr uint32_t kInteractiveStep = 0xfffffffa;
 inline constexpr uint32_t kLastNumberedStep = 0xfffffff0;
 
+// The batch script and salloc's shell: they have all the job's GPUs, and most often leave the work
+// to its steps.
+constexpr bool leaves_work_to_steps(uint32_t step) {
+  return step == kBatchStep || step == kInteractiveStep;
+}
+
 // "7", "b" (batch step) or "i" (interactive step).
 std::string step_text(uint32_t step);
 // Nothing for a text that step_text() does not give.

@@ -72,12 +72,15 @@ std::map<std::string, double> samples(const std::string& text) {
 const std::string kStep = R"({jobid="12",step="0",node="n1"})";
 const std::string kGpu =
     R"({jobid="12",step="0",node="n1",uuid="GPU-02000000-0000-0000-0000-000000000000",rank="1"})";
+const std::string kPrecise = kGpu.substr(0, kGpu.size() - 1) + R"(,precision="bf16"})";
+const std::string kCounted = kGpu.substr(0, kGpu.size() - 1) + R"(,precision="bf16",basis="gemm"})";
 
 TEST(LiveMetrics, AreTheFiguresOfTheReading) {
   const LiveReading before = two_ranks(60);
   const LiveReading now = two_ranks(70);
   auto found = samples(metrics(&before, now));
   EXPECT_EQ(found["mfu_step_gpus" + kStep], 2);
+  EXPECT_EQ(found["mfu_step_attributed_gpu_seconds_total" + kStep], 140);
   EXPECT_NEAR(found["mfu_step_mfu_ratio" + kStep], 300 * 60.0 / 70 / 989.4, 1e-9);
   EXPECT_EQ(found["mfu_step_peak_flops" + kStep], 989.4e12);
   EXPECT_EQ(found["mfu_step_training_steps_total" + kStep], 600);
@@ -87,11 +90,10 @@ TEST(LiveMetrics, AreTheFiguresOfTheReading) {
       found
           [R"(mfu_step_model_flops_gpu_seconds_total{jobid="12",step="0",node="n1",basis="gemm"})"],
       140);
-  const std::string counted = kGpu.substr(0, kGpu.size() - 1) + R"(,basis="gemm"})";
-  EXPECT_DOUBLE_EQ(found["mfu_gpu_model_flops_total" + counted], 60 * 300e12);
-  EXPECT_DOUBLE_EQ(found["mfu_gpu_model_peak_flops_total" + counted], 70 * 989.4e12);
-  EXPECT_DOUBLE_EQ(found["mfu_gpu_executed_flops_total" + kGpu], 60 * 300e12);
-  EXPECT_DOUBLE_EQ(found["mfu_gpu_executed_peak_flops_total" + kGpu], 70 * 989.4e12);
+  EXPECT_DOUBLE_EQ(found["mfu_gpu_model_flops_total" + kCounted], 60 * 300e12);
+  EXPECT_DOUBLE_EQ(found["mfu_gpu_model_peak_flops_total" + kCounted], 70 * 989.4e12);
+  EXPECT_DOUBLE_EQ(found["mfu_gpu_executed_flops_total" + kPrecise], 60 * 300e12);
+  EXPECT_DOUBLE_EQ(found["mfu_gpu_executed_peak_flops_total" + kPrecise], 70 * 989.4e12);
   EXPECT_DOUBLE_EQ(found["mfu_gpu_elapsed_seconds_total" + kGpu], 70);
   EXPECT_DOUBLE_EQ(found["mfu_gpu_compute_seconds_total" + kGpu], 48);
   EXPECT_DOUBLE_EQ(found["mfu_gpu_communication_exposed_seconds_total" + kGpu], 3);
@@ -112,13 +114,20 @@ TEST(LiveMetrics, CountersOfAGpuGiveItsMfuOfAnyInterval) {
   const auto interval = between(before.steps[0].gpus[1].figures, gpu.figures);
   ASSERT_TRUE(interval);
   const auto rise = [&](const std::string& name) { return later.at(name) - earlier.at(name); };
-  const std::string counted = kGpu.substr(0, kGpu.size() - 1) + R"(,basis="gemm"})";
-  EXPECT_NEAR(rise("mfu_gpu_model_flops_total" + counted) /
-                  rise("mfu_gpu_model_peak_flops_total" + counted),
+  EXPECT_NEAR(rise("mfu_gpu_model_flops_total" + kCounted) /
+                  rise("mfu_gpu_model_peak_flops_total" + kCounted),
               live_figures(interval->line).mfu, 1e-9);
-  EXPECT_NEAR(rise("mfu_gpu_executed_flops_total" + kGpu) /
-                  rise("mfu_gpu_executed_peak_flops_total" + kGpu),
+  EXPECT_NEAR(rise("mfu_gpu_executed_flops_total" + kPrecise) /
+                  rise("mfu_gpu_executed_peak_flops_total" + kPrecise),
               live_figures(interval->line).hfu, 1e-9);
+}
+
+// A step's idle GPUs are those as well that none of its processes has opened.
+TEST(LiveMetrics, GpusThatNobodyUsesAreInTheStepsTime) {
+  const LiveReading now = at(70, {process(0, 60, 1)});
+  auto found = samples(metrics(nullptr, now));
+  EXPECT_EQ(found["mfu_step_gpus" + kStep], 2);
+  EXPECT_EQ(found["mfu_step_attributed_gpu_seconds_total" + kStep], 140);
 }
 
 TEST(LiveMetrics, WhatIsNotKnownHasNoSeries) {

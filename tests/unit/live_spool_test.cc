@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "plugin/live_reading.hh"
 #include "plugin/spool.hh"
+#include "plugin/step_set.hh"
 
 namespace mfu {
 namespace {
@@ -106,6 +108,18 @@ TEST_F(LiveSpool, LookingTakesNoLock) {
   steps();
   FolderClaim claim(plan);
   EXPECT_TRUE(claim.held());
+}
+
+// Their GPUs are those of the job's steps.
+TEST_F(LiveSpool, ShellsThatLeaveTheWorkToStepsAreNoSteps) {
+  make(1, kBatchStep);
+  make(2, kInteractiveStep);
+  make(2, 0);
+  const LiveReading reading = read_live({.spool = spool_}, wall_clock_ns());
+  ASSERT_EQ(reading.steps.size(), 1u);
+  EXPECT_EQ(reading.steps[0].plan.step, 0u);
+  // Nor do they count where the plan is closed to the caller.
+  EXPECT_TRUE(as_user(kAnother, [&] { return steps().closed == 1; }));
 }
 
 TEST_F(LiveSpool, SomeJobsAlone) {

@@ -37,7 +37,7 @@ new_case() {
     [[ -z ${AS-} ]] || run=(as_user "$AS" env)
     # shellcheck disable=SC2086
     (
-        "${run[@]}" FILE="$file" FAKE_CUPTI_LOG="$file.calls" "${settings[@]}" timeout 60 srun -n1 --gpus=1 ${SRUN-} \
+        "${run[@]}" FILE="$file" FAKE_CUPTI_LOG="$file.calls" "${settings[@]}" timeout 300 srun -n1 --gpus=1 ${SRUN-} \
             sh -c "$(task_text "$file" "$command")" >"$file.out" 2>"$file.err"
         echo $? >"$file.code"
     ) </dev/null &
@@ -45,15 +45,21 @@ new_case() {
 
 case_job() { cat "$work/$(slug "$1").job" 2>/dev/null; }
 
-# All lines at once, until each of them is there.
+# All lines at once, until each of them is there. Of a case without one, until the row has its end: what the job was given
+# came before.
 lines_there() {
-    local all name job line complete=0
-    all=$(sacct -n -P -X -S now-1hour -o JobID,AdminComment 2>/dev/null)
+    local all name job line end complete=0
+    all=$(sacct -n -P -X -S now-1hour -o JobID,End,AdminComment 2>/dev/null)
     for name in "${case_names[@]}"; do
         job=$(case_job "$name")
         line=$(grep -m1 "^${job:-none}|" <<<"$all")
+        line=${line#*|}
+        end=${line%%|*}
         case_line[$name]=${line#*|}
-        [[ ${case_regex[$name]} != '^$' ]] || continue
+        if [[ ${case_regex[$name]} == '^$' ]]; then
+            [[ -n $end && $end != Unknown ]] || complete=1
+            continue
+        fi
         [[ ${case_line[$name]} =~ mfu/1.*\.$ && ${case_line[$name]} != *state=running* ]] || complete=1
     done
     return $complete
@@ -63,7 +69,7 @@ lines_there() {
 judge() {
     local name file line wrong
     wait
-    wait_until "${1:-30}" lines_there
+    wait_until "${1:-60}" lines_there || not_ok 'accounting knows how each case has ended'
     for name in "${case_names[@]}"; do
         file=$work/$(slug "$name") line=${case_line[$name]} wrong=
         [[ $(<"$file.code") == "${case_code[$name]}" ]] || wrong+=$'\n'"exit code $(<"$file.code") instead of ${case_code[$name]}"
@@ -85,17 +91,6 @@ judge() {
     case_names=()
 }
 
-# differences LINE TRUTH...: sums that are not the generator's.
-differences() {
-    local pair got wanted line=$1
-    shift
-    for pair in span_ns:span_ns compute_ns:compute_ns exposed_communication_ns:exposed_comm_ns \
-        overlapped_communication_ns:overlapped_comm_ns exposed_memory_ns:exposed_memory_ns; do
-        got=$(sum "$line" "${pair%:*}") wanted=$(truth "${pair#*:}" "$@")
-        [[ $got == "$wanted" ]] || printf '\n%s is %s, in truth %s' "${pair%:*}" "$got" "$wanted"
-    done
-}
-
 # forbidden_calls FILE: what nobody may do inside of other people's processes.
 forbidden_calls() {
     awk '/cuptiFinalize/ { print "\ncuptiFinalize was called" }
@@ -104,7 +99,6 @@ forbidden_calls() {
 }
 
 # nothing_left: no folder of any step, no process of ours.
-no_folders() { [[ -z $(find "$spool" -mindepth 2 -maxdepth 2 -type d 2>/dev/null) ]]; }
 nothing_left() {
     ok "${1:-nothing is left in the spool}" wait_until 60 no_folders
     [[ ! -s $MFU_CLUSTER_DIR/log/collector.log ]] || diagnose "$(tail -n 5 "$MFU_CLUSTER_DIR/log/collector.log")"

@@ -242,15 +242,15 @@ fi
 
 # --- the pod of the first node dies, with all of its processes
 
-interim() { [[ $(scontrol show job "${job[killed]}") == *mfu/1* ]]; }
-ok 'killed: an interim line' wait_until 60 interim
+wait_until 60 all_there "$work"/truth.killed.{0,1}
+ok 'killed: an interim line has all that both have done' wait_until 60 told_so_far "${job[killed]}" "$work"/truth.killed.{0,1}
 kill_pod p1
 scontrol update NodeName=p1 State=DOWN Reason=killed
 l=$(line "${job[killed]}" 'cur=0:')
 diagnose "$l"
 is "$(sacct_field "${job[killed]}" State)" NODE_FAIL 'killed: the state is that of the job'
 is "$(value "$l" gpus) $(value "$l" state)" '2xH100-SXM running' 'killed: the line of a minute ago stays'
-same_as_truth "sum=$(value "$l" cur | cut -d: -f2)" 'killed' "$work"/truth.killed.*
+same_as_truth "$(running_sums "$l")" 'killed' "$work"/truth.killed.*
 
 start_pod p1
 scontrol update NodeName=p1 State=RESUME
@@ -258,6 +258,7 @@ ok 'the pod is back' wait_until 60 p1_is_idle
 run again -w p1 -N1 -n1 --gpus=1 -- "srun --mfu-profile train --ranks 2 --rank 0 --steps 6 --truth $work/truth.again"
 finish again
 same_as_truth "$l" 'the pod is back' "$work"/truth.again
-no_folders() { [[ -z $(in_pod p1 find /var/spool/slurm-mfu -mindepth 2 -type d) ]]; }
-ok 'the pod is back: and its spool is empty again' wait_until 60 no_folders
+# shellcheck disable=SC2016 # for the pod's shell
+spool_is_empty() { in_pod p1 sh -c 'folders=$(find /var/spool/slurm-mfu -mindepth 2 -type d) && [ -z "$folders" ]'; }
+ok 'the pod is back: and its spool is empty again' wait_until 60 spool_is_empty
 done_testing

@@ -58,7 +58,7 @@ job=$(submit -n2 --gpus-per-task=1 --wrap \
     "srun -K0 --mfu-profile=flops=$flops sh -c 'train --ranks 2 --steps 3 --truth $work/kill.%r \
      \$([ \$SLURM_PROCID = 1 ] && echo --hang-at-step 2)'")
 caught_up "$job.0" "$work"/kill.{0,1}
-pkill -KILL -f "^train .*--truth $work/kill.%r --hang-at-step 2"
+ok 'SIGKILL of a rank: it was there' pkill -KILL -f "^train .*--truth $work/kill.%r --hang-at-step 2"
 wait_job "$job"
 l=$(line "$job" 's=0')
 diagnose "$l"
@@ -72,7 +72,8 @@ setsid srun -n2 --gpus-per-task=1 --job-name=lost --mfu-profile="flops=$flops" "
 wait_until 60 all_there "$work"/srun.{0,1}
 job=$(squeue -h -n lost -o %A | head -n 1)
 caught_up "$job.0" "$work"/srun.{0,1}
-pkill -KILL -f "^srun .*--job-name=lost"
+# By its own folder: other tests run the same at the same time.
+ok 'SIGKILL of srun: it was there' pkill -KILL -f "^srun .*--job-name=lost .*--truth $work/srun.%r"
 wait_job "$job"
 l=$(line "$job" 's=0')
 diagnose "$l"
@@ -173,9 +174,7 @@ wait_until 60 job_state_is "$job" RUNNING
 scontrol update "JobId=$job" AdminComment='JS1:H4sIAAAA'
 touch "$work/jobstats"
 wait_job "$job"
-# shellcheck disable=SC2317 # wait_until calls it
-has_no_folder() { [[ -z $(find "$spool" -mindepth 2 -maxdepth 2 -name "$job.*") ]]; }
-ok 'nothing more comes of its steps' wait_until 60 has_no_folder
+ok 'nothing more comes of its steps' wait_until 60 no_folders "$job"
 is "$(sacct_field "$job" AdminComment)" 'JS1:H4sIAAAA' "jobstats' value is never touched"
 
 # --- the time limit of above
@@ -188,7 +187,6 @@ is "$(sacct_field "$limit_job" State)" TIMEOUT 'time limit: the state is the job
 
 # --- nothing is left behind
 
-no_folders() { [[ -z $(find "$spool" -mindepth 2 -maxdepth 2 -type d) ]]; }
 ok 'the spool is empty again' wait_until 60 no_folders
 [[ ! -s $MFU_CLUSTER_DIR/log/collector.log ]] || diagnose "$(cat "$MFU_CLUSTER_DIR/log/collector.log")"
 done_testing

@@ -27,8 +27,18 @@ ours() {
         ! grep -qzxF -e "MFU_CLUSTER=$MFU_CLUSTER_DIR" "/proc/$pid/environ" 2>/dev/null || echo "$pid"
     done
 }
-is_there() { [[ -n $(ours "$@") ]]; }
 no_collectors() { [[ -z $(ours mfu-collector) ]]; }
+# collectors_are COUNT: for wait_until; the batch script has one, a step one a node.
+collectors_are() { [[ $(ours 'mfu-collector --step' | wc -l) -eq $1 ]]; }
+# alone NAME: no collector of a former step is left, which would be taken for the next one's.
+alone() { ok "$1: no other step is running" wait_until 60 no_collectors; }
+
+# held NAME: what a task runs that trains, then waits for $work/NAME.go. Its truth is in $work/NAME.RANK.
+held() { echo "sh -c 'train --ranks 2 --steps 20 --truth $work/$1.%r; until [ -e $work/$1.go ]; do sleep 0.1; done'"; }
+# has_run NAME JOB: for ok; the tasks have written their truth, and the step's records hold it.
+has_run() {
+    caught_up "$2.0" "$work/$1".{0,1} && all_there "$work/$1".{0,1} && compgen -G "$spool/n*/$2.0.0/records/*.mfu" >/dev/null
+}
 
 # ports_of_collectors: where this cluster's collectors listen.
 ports_of_collectors() {
@@ -105,10 +115,16 @@ abuse forged "
     $forge \$mine 9.0.mfu pid=9 216=1 224=72057594037927936 240=36028797018963968"
 like "$(value "$l" compute)" '^n/a\((implausible|broken-records)\)$' 'forged: absurd sums are no figure'
 
+# The only record: with another device beside it there is no name in the line.
 abuse names "
-    $forge \$mine 9.0.mfu pid=9 name='evil\\n\\e[31m mfu/1 mfu=99.9%'
-    $forge \$mine 9.1.mfu pid=9 name='evil | ; mfu/1 mfu=99.9% sum=0'"
-unlike "$l" '99\.9%|[|;]' 'names: a device name is no way into the line'
+    $forge \$mine 9.0.mfu pid=9 name='evil | ; mfu/1 mfu=99.9% sum=0' && rm \$mine"
+like "$(value "$l" gpus)" '^[12]xevil[A-Za-z0-9._-]*$' 'names: the line names the device, in safe letters'
+unlike "$l" '99\.9%|[|;]' 'names: and this is no way into the line'
+
+abuse bytes "
+    $forge \$mine 9.0.mfu pid=9 name='evil\\n\\e[31m mfu/1 mfu=99.9%' && rm \$mine"
+is "$(value "$l" compute)" 'n/a(broken-records)' 'bytes: no record has a name that a terminal obeys'
+unlike "$l" $'evil|[^ -~]' 'bytes: nor has the line'
 
 abuse pids "
     $forge \$mine 1.0.mfu pid=1
@@ -125,27 +141,30 @@ like "$(value "$l" compute)" '^n/a\(record:eperm\)$' 'board: the reason is the b
 
 is "$(sha256sum /etc/shadow)" "$shadow" '/etc/shadow is as it was'
 is "$(cat "$secret/file")" secret 'a linked folder was not emptied'
-no_folders() { [[ -z $(find "$spool" -mindepth 2 -maxdepth 2 -type d) ]]; }
 ok 'every abused folder is gone' wait_until 60 no_folders
 log=$(cat "$MFU_CLUSTER_DIR/log/collector.log" 2>/dev/null)
-unlike "$log" $'[^ -~\n]' 'the log holds no control byte'
+like "$log" 'files in the record folder are no records' 'the log tells of them'
+unlike "$log" $'[^ -~\n]' 'and holds no control byte'
 
 # --- strangers at the first node's port, while two nodes report to each other
 
-job=$(submit -N2 --ntasks-per-node=1 --gpus-per-node=1 --mfu-profile=on --wrap \
-    "srun train --ranks 2 --steps 100 --truth $work/tcp.%r")
+alone strangers
+job=$(submit -N2 --ntasks-per-node=1 --gpus-per-node=1 --mfu-profile=on --wrap "srun $(held tcp)")
 listening() { [[ -n $(ports_of_collectors) ]]; }
 ok 'strangers: a collector listens' wait_until 60 listening
 read -r port < <(ports_of_collectors)
 answers=$(for message in 'GET / HTTP/1.1\r\n\r\n' '\0\0\0\5MUNGE' '\xff\xff\xff\xff' '\0\0\x08\0MUNGE:AwQDAAA:' ''; do
     # shellcheck disable=SC2059 # the messages are formats
-    timeout 4 bash -c "exec 3<>/dev/tcp/127.0.0.1/${port:-1}; printf '$message' >&3; cat <&3" 2>/dev/null &
+    timeout 4 bash -c "exec 3<>/dev/tcp/127.0.0.1/${port:-1} && echo in >>$work/strangers && printf '$message' >&3 && cat <&3" 2>/dev/null &
 done | wc -c)
+is "$(grep -c '^in$' "$work/strangers")" 5 'strangers: all of them got through'
 is "$answers" 0 'strangers: none is answered'
+ok 'strangers: both nodes have run' has_run tcp "$job"
+touch "$work/tcp.go"
 wait_job "$job"
 l=$(line "$job" 's=0')
 diagnose "$l"
-same_as_truth "$l" 'strangers' "$work"/tcp.*
+same_as_truth "$l" 'strangers' "$work"/tcp.{0,1}
 
 # --- slurmctld does not answer when the step ends
 
@@ -191,27 +210,30 @@ same_as_truth "$l" 'slurmdbd down' "$work"/dbd.*
 
 # --- slurmctld is restarted in the middle of a step
 
-job=$(submit -n2 --gpus-per-task=1 --mfu-profile=on --wrap "srun train --ranks 2 --steps 160 --truth $work/restart.%r")
-wait_until 60 is_there 'mfu-collector --step'
+job=$(submit -n2 --gpus-per-task=1 --mfu-profile=on --wrap "srun $(held restart)")
+ok 'slurmctld restarted: the step has run' has_run restart "$job"
 "$mfu_cluster" restart "$MFU_CLUSTER_DIR" slurmctld
+ok 'slurmctld restarted: the step goes on' job_state_is "$job" RUNNING
+touch "$work/restart.go"
 wait_job "$job"
 l=$(line "$job" 's=0')
 diagnose "$l"
-same_as_truth "$l" 'slurmctld restarted' "$work"/restart.*
+same_as_truth "$l" 'slurmctld restarted' "$work"/restart.{0,1}
 
 # --- the collector is killed: the job epilog starts another
 
-job=$(submit -n2 -N1 --gpus-per-task=1 --mfu-profile=on --wrap "srun train --ranks 2 ${long[*]} --truth $work/collector.%r")
-wait_until 60 job_state_is "$job" RUNNING
-wait_until 60 test -d "$spool/$(squeue -h -j "$job" -o %N)/$job.0.0/records"
-ok 'collector killed: it was there' wait_until 60 is_there 'mfu-collector --step'
-sleep 1
+alone 'collector killed'
+job=$(submit -n2 -N1 --gpus-per-task=1 --mfu-profile=on --wrap "srun $(held collector)")
+ok 'collector killed: the step has run' has_run collector "$job"
+ok "collector killed: it was there, and the batch script's" wait_until 60 collectors_are 2
 for pid in $(ours 'mfu-collector --step'); do kill -KILL "$pid"; done
+ok 'collector killed: none is left' wait_until 60 no_collectors
+touch "$work/collector.go"
 wait_job "$job"
 is "$(sacct_field "$job" State)" COMPLETED 'collector killed: the job is well'
 l=$(line "$job" 's=0')
 diagnose "$l"
-same_as_truth "$l" 'collector killed' "$work"/collector.*
+same_as_truth "$l" 'collector killed' "$work"/collector.{0,1}
 
 # --- slurmstepd of one of two nodes is killed
 
@@ -261,19 +283,17 @@ done
 ok 'descriptors: a task has some' test -s "$work/descriptors.off"
 is "$(cat "$work/descriptors.on")" "$(cat "$work/descriptors.off")" 'descriptors: a profiled task has none more'
 
-# A former step's collector may still be busy with its line.
-ok 'collectors: none is left of former steps' wait_until 60 no_collectors
+alone collectors
 job=$(submit_as alice -n2 -N2 --gpus-per-task=1 --mfu-profile=on -o "$work/held.out" --wrap \
     "STRANGE=1 LD_PRELOAD=$work/strange.so srun -e $work/held.err sh -c 'train --ranks 2 --truth $work/held.%r
      until [ -e $work/held ]; do sleep 0.1; done'")
 # The batch script's and the step's two.
-three_collectors() { [[ $(ours 'mfu-collector --step' | wc -l) -eq 3 ]]; }
-ok 'collectors: they are there' wait_until 60 three_collectors
+ok 'collectors: they are there' wait_until 60 collectors_are 3
 collectors=$(ours 'mfu-collector --step')
-held() { for pid in $collectors; do find "/proc/$pid/fd" -printf '%l\n'; done 2>/dev/null; }
-holds_no_file() { ! held | grep -q "^$work/"; }
+descriptors() { for pid in $collectors; do find "/proc/$pid/fd" -printf '%l\n'; done 2>/dev/null; }
+holds_no_file() { ! descriptors | grep -q "^$work/"; }
 ok "collectors: none holds a file of the job's" wait_until 60 holds_no_file
-is "$(held | grep -c '^/dev/null$')" 9 'collectors: their own standard streams are empty'
+is "$(descriptors | grep -c '^/dev/null$')" 9 'collectors: their own standard streams are empty'
 environment=$(for pid in $collectors; do tr '\0' '\n' <"/proc/$pid/environ"; done)
 is "$(grep -c '^MFU_CLUSTER_NODE=' <<<"$environment")" 3 "collectors: each has slurmd's environment"
 unlike "$environment" 'STRANGE|LD_PRELOAD|CUDA_INJECTION64_PATH|MFU_RECORD_DIR' "collectors: and nothing of the job's"

@@ -149,7 +149,7 @@ job_state_is() {
 # sacct_field ID FIELD [SECONDS] [REGEX]: one field of a job, or of a step (ID 12.0), from accounting, which lags behind the
 # controller: waits until the record has an end and the field fits REGEX, or without one is not empty.
 sacct_field() {
-    local end=$((SECONDS + ${3:-20})) regex=${4:-.} line value
+    local end=$((SECONDS + ${3:-60})) regex=${4:-.} line value
     local only=-X
     [[ -n $1 ]] || { diagnose "sacct_field: no job id"; return 1; } # sacct would take the first job there is
     [[ $1 != *.* ]] || only=-P

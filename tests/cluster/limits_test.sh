@@ -45,7 +45,8 @@ new_case 'handles SIGTERM' "$whole" right -- "env LD_PRELOAD=$work/odd.so ODD=te
     while [ ! -s \$FILE.truth ]; do sleep 0.1; done; kill -TERM \$!; wait \$!"
 new_case 'cuInit in eight threads' "$whole" right -- "$(odd threads)"
 new_case 'the profiler is unloaded' . any -- "$(odd unload)"
-new_case 'profiles itself' ' cover=0.0%/[0-4]?[0-9]\.[0-9]%\(gap\) ' any -- \
+# For most of 2 s; how long the program takes to start counts as observed. After some seconds the profiler would come back.
+new_case 'profiles itself' ' cover=0.0%/[0-8]?[0-9]\.[0-9]%\(gap\) ' any -- \
     "exec env LD_PRELOAD=$work/odd.so ODD=kineto train --ranks 2 --rank 0 --steps 40 --exit-code 3"
 new_case 'own CUDA_INJECTION64_PATH' 'compute=n/a\(slot-taken\)' none CUDA_INJECTION64_PATH="$work/odd.so" -- \
     "[ \$CUDA_INJECTION64_PATH = $work/odd.so ] && exec $train"
@@ -90,7 +91,7 @@ spool_case() {
     plugstack update=0
     new_case "$1" "$2" "$3" "${@:5}"
     judge
-    wait_until 60 no_folders || not_ok "$1: its folder goes"
+    [[ ! -d $4 ]] || wait_until 60 no_folders || not_ok "$1: its folder goes"
     spool=$cases_spool
 }
 file=$work/file

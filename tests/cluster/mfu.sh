@@ -74,6 +74,23 @@ job_named() {
     echo "$id"
 }
 
+# comment JOB: the field as the controller has it now.
+comment() { scontrol show job "$1" | sed -n 's/^ *AdminComment=//p'; }
+# running_sums LINE: what a line says of its running step, as if it had ended.
+running_sums() { echo "sum=$(value "$1" cur | cut -d: -f2)"; }
+# told_so_far JOB FILE...: for wait_until: an interim line has all that the running step's tasks have done, their truth.
+told_so_far() {
+    local line
+    line=$(comment "$1")
+    [[ $line == *state=running* && -z $(differences "$(running_sums "$line")" "${@:2}") ]]
+}
+
+# no_folders [JOB]: for wait_until: no step, or none of the job's, has a folder in the spool, which is there.
+no_folders() {
+    local folders name=${1:+$1.*}
+    folders=$(find "$spool" -mindepth 2 -maxdepth 2 -type d -name "${name:-*}") && [[ -z $folders ]]
+}
+
 # value LINE KEY: what stands behind KEY= in a line.
 value() {
     local rest=" ${1-} "
@@ -90,6 +107,7 @@ sum() {
         clock_ms tensor_active_ms tensor_ms read_mb written_mb io_ms productive_ms start_up_ms restart_ms writing_ms
         reading_ms stalled_ms tail_ms) sums i
     IFS=, read -ra sums < <(value "$1" sum | tr -d .)
+    ((${#sums[@]} > 0)) || return 1 # no line is not one of zeros
     for i in "${!names[@]}"; do
         # A sum of 0 is written as nothing.
         [[ ${names[i]} != "$2" ]] || { echo "$((36#${sums[i]:-0}))"; return; }
@@ -104,12 +122,25 @@ truth() {
     jq -s "map(.$key) | add" "$@"
 }
 
+# The classes of time: a line's sums and the generator's names of them.
+times=(span_ns:span_ns compute_ns:compute_ns exposed_communication_ns:exposed_comm_ns
+    overlapped_communication_ns:overlapped_comm_ns exposed_memory_ns:exposed_memory_ns)
+
+# differences LINE FILE...: sums that are not the generator's.
+differences() {
+    local pair got wanted line=$1
+    shift
+    for pair in "${times[@]}"; do
+        got=$(sum "$line" "${pair%:*}") wanted=$(truth "${pair#*:}" "$@")
+        [[ $got == "$wanted" ]] || printf '\n%s is %s, in truth %s' "${pair%:*}" "$got" "$wanted"
+    done
+}
+
 # same_as_truth LINE NAME FILE...: every class of time is the generator's, to the nanosecond.
 same_as_truth() {
     local line=$1 name=$2 pair
     shift 2
-    for pair in span_ns:span_ns compute_ns:compute_ns exposed_communication_ns:exposed_comm_ns \
-        overlapped_communication_ns:overlapped_comm_ns exposed_memory_ns:exposed_memory_ns; do
+    for pair in "${times[@]}"; do
         is "$(sum "$line" "${pair%:*}")" "$(truth "${pair#*:}" "$@")" "$name: ${pair%:*} is the truth's"
     done
 }

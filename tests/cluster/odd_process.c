@@ -68,9 +68,13 @@ static void on_completed(void* context, uint32_t stream, uint8_t* buffer, size_t
 
 static void* profile_itself(void* unused) {
   (void)unused;
-  usleep(600000);
-  void* cupti = dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD);
+  void* cupti = NULL;
+  for (int wait = 0; wait < 3000 && cupti == NULL; ++wait) {
+    usleep(10000);
+    cupti = dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD);
+  }
   if (cupti == NULL) _exit(9);
+  usleep(600000);  // and at work
   ((int (*)(void*, void*))dlsym(cupti, "cuptiActivityRegisterCallbacks"))(on_requested,
                                                                           on_completed);
   usleep(300000);

@@ -23,15 +23,37 @@ wait_until 60 all_there "$work"/{other,first}.{0,1}
 
 # --- slurmdbd is dead when a job ends, and comes back
 
-job=$(submit -n1 --gpus=1 --mfu-profile=on --wrap "srun train --ranks 1 --steps 20 --truth $work/database.0")
+# once_told NAME: a job of one task that runs once $work/NAME.go is there, and writes its truth to $work/NAME.0.
+once_told() {
+    submit -n1 --gpus=1 --mfu-profile=on --wrap "$(until_there "$1.go"); srun train --ranks 1 --steps 20 --truth $work/$1.0"
+}
+job=$(once_told database)
 wait_until 60 job_state_is "$job" RUNNING
 "$mfu_cluster" kill "$MFU_CLUSTER_DIR" slurmdbd
+touch "$work/database.go"
 wait_job "$job"
 "$mfu_cluster" restart "$MFU_CLUSTER_DIR" slurmdbd
 l=$(line "$job" 's=0')
 diagnose "$l"
 same_as_truth "$l" 'slurmdbd killed' "$work/database.0"
 is "$(sacct_field "$job" State)" COMPLETED 'slurmdbd killed: the job is well'
+
+# --- slurmdbd is there and does not answer when a job ends
+
+job=$(once_told frozen)
+wait_until 60 job_state_is "$job" RUNNING
+dbd=$(<"$MFU_CLUSTER_DIR/run/slurmdbd.pid")
+kill -STOP "$dbd"
+touch "$work/frozen.go"
+ok 'slurmdbd frozen: the job ends all the same' wait_job "$job"
+like "$(grep '^State:' "/proc/$dbd/status")" 'T \(stopped\)' 'slurmdbd frozen: and it has not answered'
+kill -CONT "$dbd"
+ok 'slurmdbd frozen: then its steps are done with' wait_until 120 no_folders "$job"
+l=$(line "$job" 's=0')
+diagnose "$l"
+same_as_truth "$l" 'slurmdbd frozen' "$work/frozen.0"
+is "$(grep -o 'mfu/1 ' <<<"$l" | wc -l)" 1 'slurmdbd frozen: it has one line'
+is "$(sacct_field "$job" State)" COMPLETED 'slurmdbd frozen: the job is well'
 
 # --- slurmctld is dead when a step ends, and comes back
 
@@ -53,13 +75,8 @@ same_as_truth "$l" 'slurmctld killed' "$work/controller.0"
 
 # --- a node dies: one of the others, and the first, which writes the line
 
-comment() { scontrol show job "$1" | sed -n 's/^ *AdminComment=//p'; }
-# What a line says of its running step, as if it had ended.
-running_sums() { echo "sum=$(value "$1" cur | cut -d: -f2)"; }
-has_interim() { [[ $(comment "$1") == *gpus=2xH100-SXM*state=running* ]]; }
-for job in "$other" "$first"; do
-    wait_until 60 has_interim "$job" || diagnose "no interim line: $(comment "$job")"
-done
+ok 'interim lines have all that was done, on one pair of nodes' wait_until 60 told_so_far "$other" "$work"/other.{0,1}
+ok 'and on the other' wait_until 60 told_so_far "$first" "$work"/first.{0,1}
 for node in n2 n3; do
     "$mfu_cluster" crash "$MFU_CLUSTER_DIR" "$node"
     scontrol update "NodeName=$node" State=DOWN Reason=test
@@ -82,6 +99,22 @@ same_as_truth "$(running_sums "$l")" 'dead first node' "$work"/first.*
 
 # --- it comes back: the epilog of its next job finds the records and writes the line
 
+# Its clock was 20 s behind the controller's when the step began: by it, before the job did.
+python3 - "$spool/n3/$first.0.0" <<'END'
+import re, struct, sys
+behind = 20 * 10**9
+path = sys.argv[1] + "/plan"
+text = open(path).read()
+began = int(re.search(r"started_ns=(\d+)", text)[1]) - behind
+open(path, "w").write(re.sub(r"started_ns=\d+", f"started_ns={began}", text))
+try:
+    with open(sys.argv[1] + "/heard", "r+b") as heard: # behind its magic number it has the same time
+        heard.seek(8)
+        heard.write(struct.pack("=Q", began))
+except FileNotFoundError:
+    pass
+END
+is "$?" 0 'first node comes back: its clock was behind'
 "$mfu_cluster" restart "$MFU_CLUSTER_DIR" n3
 scontrol update NodeName=n3 State=RESUME 2>/dev/null
 srun -w n3 -n1 --gpus=1 true

@@ -127,19 +127,19 @@ like "$("$analyze" "$work/kept")" 'bus GB/s' 'the table shows bus bandwidth'
 
 # --- the places of others
 
-mine() { # OPTION VARIABLE [VALUE]: what a task finds in the variable
-    env ${3:+"$2=$3"} srun -Q -n1 --gpus=1 --mfu-profile="$1" printenv "$2"
+mine() { # OPTION VARIABLE [VALUE]: what a task finds in the variable; "unset"
+    env ${3:+"$2=$3"} srun -Q -n1 --gpus=1 --mfu-profile="$1" sh -c "echo \"\${$2-unset}\""
 }
 is "$(mine nvtx=on NVTX_INJECTION64_PATH)" "$product/libmfu_profiler.so" "nvtx=on takes NVTX's place"
 is "$(mine nvtx=on NVTX_INJECTION64_PATH /a/tool.so)" /a/tool.so "but not the user's"
-is "$(mine on NVTX_INJECTION64_PATH)" '' 'nor unasked'
+is "$(mine on NVTX_INJECTION64_PATH)" unset 'nor unasked'
 is "$(mine nccl=on NCCL_PROFILER_PLUGIN)" libmfu_profiler.so "nccl=on takes NCCL's"
 is "$(mine nccl=on NCCL_PROFILER_PLUGIN inspector)" inspector "but not the user's"
-is "$(mine on NCCL_PROFILER_PLUGIN)" '' 'nor unasked'
+is "$(mine on NCCL_PROFILER_PLUGIN)" unset 'nor unasked'
 job=$(submit -n1 --gpus=1 --mfu-profile=nvtx=on,nccl=on,keep=/tmp --wrap '
-    srun --mfu-profile=off sh -c "env | grep -E \"^(NVTX_INJECTION64_PATH|NCCL_PROFILER_PLUGIN|MFU_(RECORD|KEEP)_DIR|CUDA_INJECTION64_PATH)=\" >'"$work"'/left; true"')
+    srun --mfu-profile=off sh -c "env | grep -E \"^(NVTX_INJECTION64_PATH|NCCL_PROFILER_PLUGIN|MFU_(RECORD|KEEP)_DIR|CUDA_INJECTION64_PATH)=\"; echo ran" >'"$work/left")
 wait_job "$job"
-is "$(cat "$work/left")" '' 'off in an inner step leaves nothing of them'
+is "$(cat "$work/left")" ran 'off in an inner step leaves nothing of them'
 like "$(srun -n1 --gpus=1 --mfu-profile=keep=/nonexistent/folder true 2>&1)" 'keep=/nonexistent/folder: No such file' \
     'a folder that is not there is told at once'
 

@@ -155,7 +155,7 @@ started "$job"
 scontrol update "jobid=$job" admincomment="$run1"
 sleep 1.1 # as above
 finish "$job"
-sacct_field "$job" State 20 COMPLETED >/dev/null
+sacct_field "$job" State 60 COMPLETED >/dev/null
 seconds=$(($(sacct -D -X -n -P -j "$job" -o ElapsedRaw | paste -sd+)))
 goodput=$("$report" --goodput --json -j "$job")
 part() { jq -r "$1" <<<"$goodput"; }
@@ -199,7 +199,7 @@ fi
 browser=$(command -v chromium || command -v google-chrome)
 if [[ -n $browser ]]; then
     # What a browser makes of it: a job's name stays a text, and nothing runs.
-    dom=$(timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$MFU_CLUSTER_DIR/browser" \
+    dom=$(timeout 180 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$MFU_CLUSTER_DIR/browser" \
         --dump-dom "file://$page" 2>/dev/null)
     like "$dom" '<title>mfu-report</title>' 'the page: no script of a job'"'s name ran"
     like "$dom" '<td class="left">&lt;/td&gt;&lt;script&gt;document.title=1&lt;/script&gt;' "the page: a job's name is a text"

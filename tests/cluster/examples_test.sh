@@ -21,6 +21,17 @@ mkdir "$site"
 wait_until 60 test -d "$spool"
 mfu-live --spool "$spool" --interval 1 --prometheus "$site/live.prom" 2>"$site/err" &
 background+=($!)
+query() { # EXPRESSION: how many series Prometheus has of it, or the error
+    python3 - "$prometheus" "$1" <<'END'
+import json, sys, urllib.error, urllib.parse, urllib.request
+try:
+    answer = urllib.request.urlopen(sys.argv[1] + "/api/v1/query?" + urllib.parse.urlencode({"query": sys.argv[2]}), timeout=10)
+    print(len(json.load(answer)["data"]["result"]))
+except (urllib.error.URLError, OSError) as error:
+    print(error, error.read().decode() if hasattr(error, "read") else "")
+END
+}
+has_series() { [[ $(query "$1") =~ ^[1-9] ]]; }
 if command -v promtool >/dev/null && command -v prometheus >/dev/null; then
     # In node_exporter's place: the textfile, and adapters' counters that rise.
     (
@@ -57,6 +68,13 @@ END
     background+=($!)
     ok 'prometheus.yml and mfu-alerts.yml are sound' promtool check config "$examples/prometheus.yml"
     prometheus=http://127.0.0.1:$prometheus_port
+    # Else every expression would wait for it.
+    if wait_until 60 has_series 'vector(1)'; then
+        ok 'Prometheus answers'
+    else
+        not_ok 'Prometheus answers' "$(tail -n 20 "$site/prometheus.log")"
+        done_testing
+    fi
 else
     prometheus=
     skip 'prometheus.yml, mfu-alerts.yml, dashboards' 'no promtool and prometheus here: install the package prometheus'
@@ -161,22 +179,31 @@ rule_files: [mfu-alerts.yml]
 evaluation_interval: 1m
 tests:
   - interval: 1m
-    input_series: # a second of GPU time a second; job 1 idles, job 2 communicates, job 3 trains, job 4 is not observed
-      - {series: 'mfu_gpu_attributed_seconds_total{jobid="1"}', values: '0+60x120'}
+    input_series: # a second of GPU time a second; job 1 idles, job 2 communicates, job 3 trains, job 4 is not observed,
+                  # job 5 has a GPU that works and seven that it does not open, job 6 opens none
+      - {series: 'mfu_step_attributed_gpu_seconds_total{jobid="1"}', values: '0+60x120'}
       - {series: 'mfu_gpu_compute_seconds_total{jobid="1"}', values: '0+1x120'}
       - {series: 'mfu_gpu_communication_exposed_seconds_total{jobid="1"}', values: '0+1x120'}
       - {series: 'mfu_gpu_memory_exposed_seconds_total{jobid="1"}', values: '0x120'}
-      - {series: 'mfu_gpu_attributed_seconds_total{jobid="2"}', values: '0+60x120'}
+      - {series: 'mfu_step_attributed_gpu_seconds_total{jobid="2"}', values: '0+60x120'}
       - {series: 'mfu_gpu_compute_seconds_total{jobid="2"}', values: '0+30x120'}
       - {series: 'mfu_gpu_communication_exposed_seconds_total{jobid="2"}', values: '0+27x120'}
       - {series: 'mfu_gpu_memory_exposed_seconds_total{jobid="2"}', values: '0x120'}
-      - {series: 'mfu_gpu_attributed_seconds_total{jobid="3"}', values: '0+60x120'}
+      - {series: 'mfu_step_attributed_gpu_seconds_total{jobid="3"}', values: '0+60x120'}
       - {series: 'mfu_gpu_compute_seconds_total{jobid="3"}', values: '0+50x120'}
       - {series: 'mfu_gpu_communication_exposed_seconds_total{jobid="3"}', values: '0+5x120'}
       - {series: 'mfu_gpu_memory_exposed_seconds_total{jobid="3"}', values: '0x120'}
-      - {series: 'mfu_gpu_attributed_seconds_total{jobid="4"}', values: '0x120'}
+      - {series: 'mfu_step_attributed_gpu_seconds_total{jobid="4"}', values: '0x120'}
       - {series: 'mfu_gpu_compute_seconds_total{jobid="4"}', values: '0x120'}
+      - {series: 'mfu_step_attributed_gpu_seconds_total{jobid="5"}', values: '0+480x120'}
+      - {series: 'mfu_gpu_compute_seconds_total{jobid="5"}', values: '0+20x120'}
+      - {series: 'mfu_gpu_communication_exposed_seconds_total{jobid="5"}', values: '0x120'}
+      - {series: 'mfu_gpu_memory_exposed_seconds_total{jobid="5"}', values: '0x120'}
+      - {series: 'mfu_step_gpus{jobid="5",step="0"}', values: '8x120'}
+      - {series: 'mfu_gpu_processes{jobid="5",step="0",uuid="f"}', values: '1x120'}
+      - {series: 'mfu_step_gpus{jobid="6",step="0"}', values: '4x120'}
       - {series: 'mfu_step_gpus{jobid="3",step="0"}', values: '8x120'}
+      - {series: 'mfu_gpu_processes{jobid="3",step="0",uuid="a"}', values: '1x120'}
       - {series: 'mfu_step_peak_flops{jobid="3",step="0"}', values: '100x120'}
       - {series: 'mfu_step_model_flops_total{jobid="3",step="0",basis="gemm"}', values: '0+2400x120'}
       - {series: 'mfu_step_model_flops_gpu_seconds_total{jobid="3",step="0",basis="gemm"}', values: '0+480x120'}
@@ -202,6 +229,8 @@ tests:
         eval_time: 110m
         exp_samples:
           - {labels: '{alertname="MfuGpusIdle",jobid="1"}', value: 1}
+          - {labels: '{alertname="MfuGpusIdle",jobid="5"}', value: 1}
+          - {labels: '{alertname="MfuGpusUntouched",jobid="6"}', value: 1}
           - {labels: '{alertname="MfuCommunicationExposed",jobid="2"}', value: 1}
           - {labels: '{alertname="MfuGpuSilent",jobid="2",uuid="e"}', value: 1}
           - {labels: '{alertname="MfuLow",jobid="3"}', value: 1}
@@ -217,23 +246,12 @@ END
 
     # --- the dashboards: every expression has series of the job that runs
 
-    query() { # EXPRESSION: how many series it has, or the error
-        python3 - "$prometheus" "$1" <<'END'
-import json, sys, urllib.error, urllib.parse, urllib.request
-try:
-    answer = urllib.request.urlopen(sys.argv[1] + "/api/v1/query?" + urllib.parse.urlencode({"query": sys.argv[2]}), timeout=10)
-    print(len(json.load(answer)["data"]["result"]))
-except (urllib.error.URLError, OSError) as error:
-    print(error, error.read().decode() if hasattr(error, "read") else "")
-END
-    }
     # shellcheck disable=SC2317 # wait_until calls it
     # Of a job that runs, accounting has the line that the controller has.
     report() {
         mfu-report --all-users --prometheus "$site/report.prom" 2>/dev/null && grep -q '^mfu_report_mfu_ratio' "$site/report.prom"
     }
     ok "mfu-report: the job's MFU" wait_until 60 report
-    has_series() { [[ $(query "$1") =~ ^[1-9] ]]; }
     ok 'Prometheus has the job' wait_until 60 has_series "rate(mfu_step_model_flops_total{jobid=\"$job\"}[8s]) > 0"
     ok 'and of accounting' wait_until 60 has_series mfu_report_mfu_ratio
     ok 'and its power' wait_until 60 has_series "mfu_gpu_power_watts{jobid=\"$job\"}"
@@ -256,6 +274,18 @@ END
         is "$wrong" '' "$name: every expression has series"
     done
     ok "dashboards: $expressions expressions" test "$expressions" -gt 20
+    # Of the running cluster and of a job.
+    shown=$(jq -r '.panels[].targets[].expr' "$examples"/grafana-{cluster,job}.json)
+    while read -r topic series; do
+        like "$shown" "(^|[^a-z_])$series([^a-z_]|\$)" "dashboards: $topic"
+    done <<'END'
+MFU mfu_step_model_flops_total
+communication mfu_gpu_communication_exposed_seconds_total
+InfiniBand node_infiniband_port_data_received_bytes_total
+temperature mfu_gpu_temperature_celsius
+power mfu_gpu_power_watts
+alerts ALERTS
+END
     # The same figures as mfu-live's own, give or take what ranks do in 8 s, and how late readings and scrapes are on a busy machine.
     ok 'four GPUs have four seconds a second' wait_until 60 has_series \
         "abs(sum(rate(mfu_gpu_attributed_seconds_total{jobid=\"$job\"}[8s])) - 4) < 1.5"

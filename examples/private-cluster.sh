@@ -89,5 +89,5 @@ line_written() {
 await_line() {
     retry "$2" job_ended "$1" || die "job $1 does not end: $(squeue -h -j "$1" -o '%T %r' 2>&1)"
     [[ $state == COMPLETED ]] || die "job $1 is $state: $(cat "$home"/*-"$1".out 2>/dev/null)"
-    retry 20 line_written "$1" || die "job $1 has ended, and accounting has no line for it; the field holds: '$line'"
+    retry 60 line_written "$1" || die "job $1 has ended, and accounting has no line for it; the field holds: '$line'"
 }

@@ -116,6 +116,12 @@ void set_peak(Comment* job, uint64_t gigaflops, Precision precision, PeakBasis b
   job->peak_basis = basis;
 }
 
+// One that is an upper bound makes the MFU too low, whatever the others are: it stands.
+PeakBasis merged_basis(PeakBasis ours, PeakBasis theirs) {
+  if (theirs == PeakBasis::kEstimated) return theirs;
+  return ours == PeakBasis::kEstimated ? ours : std::max(ours, theirs);
+}
+
 // Peaks that count go first: the others are those of steps without FLOPs.
 void merge_peak(Comment* job, const Comment& step) {
   if (step.peak_gigaflops == 0) return;
@@ -123,11 +129,14 @@ void merge_peak(Comment* job, const Comment& step) {
   const bool theirs = peak_counts(step.sums);
   if (ours && !theirs) return;
   if (job->peak_gigaflops == 0 || (theirs && !ours)) {
-    set_peak(job, step.peak_gigaflops, step.precision, step.peak_basis);
-  } else if (step.peak_gigaflops != job->peak_gigaflops || step.precision != job->precision) {
-    set_peak(job, kMixedPeak, Precision::kUnknown, PeakBasis::kUnknown);
+    return set_peak(job, step.peak_gigaflops, step.precision, step.peak_basis);
+  }
+  const PeakBasis basis = merged_basis(job->peak_basis, step.peak_basis);
+  if (step.peak_gigaflops == job->peak_gigaflops && step.precision == job->precision) {
+    job->peak_basis = basis;
   } else {
-    job->peak_basis = std::max(job->peak_basis, step.peak_basis);
+    set_peak(job, kMixedPeak, Precision::kUnknown,
+             basis == PeakBasis::kEstimated ? basis : PeakBasis::kUnknown);
   }
 }
 

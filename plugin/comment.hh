@@ -205,6 +205,7 @@ struct Comment {
   std::string gpu;                            // short device name, or kMixed; empty: unknown
   uint64_t peak_gigaflops = 0;                // 0: unknown; kMixedPeak
   Precision precision = Precision::kUnknown;  // that the peak is of
+  // Of several peaks kEstimated where one of them is, else kUnknown.
   PeakBasis peak_basis = PeakBasis::kUnknown;
   Basis basis = Basis::kNone;  // of sums.model_flops
   std::string no_mfu;   // why mfu is n/a, or leaves out a part of the job; empty: unknown reason

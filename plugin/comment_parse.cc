@@ -24,6 +24,7 @@ struct Parts {
   std::string_view flops_gap;
   std::string_view counted_gap;
   std::string_view observed_gap;
+  bool peak_estimated = false;  // one of several
   bool has_gpus = false;
   bool has_sum = false;
 };
@@ -167,6 +168,11 @@ void read_peak(ValueReader* in, Parts* parts) {
   in->expect(')');
 }
 
+void read_peaks(ValueReader* in, Parts* parts) {
+  in->expect(peak_basis_name(PeakBasis::kEstimated));
+  parts->peak_estimated = true;
+}
+
 // Percentages; one that is not whole may have the reason behind it.
 void read_cover(ValueReader* in, Parts* parts) {
   in->percent();
@@ -278,6 +284,7 @@ constexpr Key kKeys[] = {
     {"basis", read_basis, "model, gemm or several"},
     {"gpus", read_gpus, "COUNTxNAME"},
     {"peak", read_peak, "TFLOP/s(precision), n/a or mixed"},
+    {"peaks", read_peaks, "estimated"},
     {"compute", read_compute, "a percentage or n/a(reason)"},
     {"comm", read_communication, "two percentages with a plus between, or n/a"},
     {"mem", read_percent, "a percentage or n/a"},
@@ -324,6 +331,9 @@ void settle(const Parts& parts) {
   const bool mfu_told = told(total.model_flops > 0 && total.capacity_flop > 0);
   const bool hfu_told = told(total.executed_flops > 0 && total.executed_capacity_flop > 0);
   const bool time_told = told(total.attributed_ns > 0);
+  if (comment.peak_gigaflops == kMixedPeak && parts.peak_estimated) {
+    comment.peak_basis = PeakBasis::kEstimated;
+  }
   comment.no_mfu = mfu_told ? parts.flops_gap : parts.mfu_absence;
   comment.no_hfu = hfu_told ? parts.counted_gap : parts.hfu_absence;
   comment.no_time = time_told ? parts.observed_gap : parts.time_absence;

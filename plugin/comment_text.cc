@@ -217,6 +217,10 @@ std::vector<Token> tokens_of(const Comment& comment, size_t steps_limit) {
   }
   add("gpus", std::to_string(comment.gpus) + "x" + (gpu.empty() ? kUnknownGpu : gpu));
   add("peak", peak_text(comment));
+  // A key of its own: readers that do not know it can do without.
+  if (comment.peak_gigaflops == kMixedPeak && comment.peak_basis == PeakBasis::kEstimated) {
+    add("peaks", peak_basis_name(comment.peak_basis));
+  }
   if (shown.compute < 0) {
     add("compute", "n/a(" + why_no_time(comment) + ")");
     add("comm", "n/a");

@@ -323,8 +323,8 @@ tl::expected<void, HistoryError> read_jobs(const JobFilter& filter, const VisitJ
 
   slurmdb_job_cond_t condition{};
   condition.db_flags = SLURMDB_JOB_FLAG_NOTSET;
-  condition.flags = JOBCOND_FLAG_NO_STEP | JOBCOND_FLAG_NO_TRUNC;
-  if (filter.duplicates || filter.whole_jobs) condition.flags |= JOBCOND_FLAG_DUP;
+  // Each run has had GPU time of its own, and tells whether the next one's line was handed on.
+  condition.flags = JOBCOND_FLAG_NO_STEP | JOBCOND_FLAG_NO_TRUNC | JOBCOND_FLAG_DUP;
   condition.usage_start = *from;
   condition.usage_end = *until;
   const auto restrict_to = [](const ListOwner& list) {

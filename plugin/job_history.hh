@@ -18,7 +18,7 @@
 
 namespace mfu {
 
-// Which jobs. An empty list does not restrict.
+// Which jobs, with all runs that fit. An empty list does not restrict.
 struct JobFilter {
   std::vector<std::string> clusters;  // empty: slurm.conf's
   std::vector<JobId> jobs;
@@ -29,8 +29,7 @@ struct JobFilter {
                                     // a job's last run
   std::string from;         // sacct's forms; empty: 00:00 today, or ever when jobs are named
   std::string until;        // empty: now
-  bool duplicates = false;  // also the earlier runs of requeued jobs
-  bool whole_jobs = false;  // the same, and a job that fits with all its runs in that time
+  bool whole_jobs = false;  // a job that fits with all its runs in that time
   Field field = Field::kAdminComment;
 };
 

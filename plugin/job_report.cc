@@ -54,6 +54,7 @@ FieldReading read_field(std::string_view field) {
 namespace {
 
 constexpr uint64_t kSecond = 1'000'000'000;
+constexpr std::string_view kResizing = "RESIZING";
 
 uint128 allocated_gpu_ns(const Job& job) {
   return uint128{job.gpus} * job.elapsed_seconds * kSecond;
@@ -85,7 +86,8 @@ FieldReading RunReader::read(const Job& run) {
   FieldReading reading = read_field(run.comment);
   if (!reading.line) return reading;
   told_runs_ = std::max(told_runs_, reading.line->run + 1);
-  if (run_before_ && reading.line->run <= *run_before_) {
+  const bool handed_on = run_before_ && reading.line->run <= *run_before_;
+  if (handed_on || run.start == 0 || run.state == kResizing) {
     reading.line.reset();
     reading.text = {};
     reading.fault = "no line";
@@ -93,6 +95,17 @@ FieldReading RunReader::read(const Job& run) {
   }
   run_before_ = reading.line->run;
   return reading;
+}
+
+void read_rows(std::span<const Job> runs, bool last_only, const VisitRow& visit) {
+  size_t first = last_only ? runs.size() : 0;
+  if (first > 0) --first;
+  while (last_only && first > 0 && runs[first - 1].state == kResizing) --first;
+  RunReader reader;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const FieldReading reading = reader.read(runs[i]);
+    if (i >= first) visit(runs[i], reading);
+  }
 }
 
 JobGoodput goodput_of_runs(std::span<const Job> runs) {
@@ -119,11 +132,16 @@ JobGoodput goodput_of_runs(std::span<const Job> runs) {
   return job;
 }
 
-void Totals::add(const Job& job, const std::optional<Comment>& line, const Figures& shown) {
-  const uint128 allocated = uint128{job.gpus} * job.elapsed_seconds;
+void Totals::begin_job() {
   ++jobs;
+  job_has_mfu_ = false;
+}
+
+void Totals::add(const Job& run, const std::optional<Comment>& line, const Figures& shown) {
+  const uint128 allocated = uint128{run.gpus} * run.elapsed_seconds;
+  ++runs;
   gpu_seconds += allocated;
-  parts += goodput_of_run(job, line ? &*line : nullptr);
+  parts += goodput_of_run(run, line ? &*line : nullptr);
   if (!line) {
     gpu_seconds_without_mfu += allocated;
     return;
@@ -135,7 +153,7 @@ void Totals::add(const Job& job, const std::optional<Comment>& line, const Figur
     gpu_seconds_without_mfu += allocated;
     return;
   }
-  ++jobs_with_mfu;
+  if (!std::exchange(job_has_mfu_, true)) ++jobs_with_mfu;
   model_flops += total.model_flops;
   capacity_flop += total.capacity_flop;
 }
@@ -178,6 +196,10 @@ std::string number_text(double number) {
 
 std::string counted(uint64_t count, const char* noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+std::string in_runs(uint64_t jobs, uint64_t runs) {
+  return runs == jobs ? "" : " in " + counted(runs, "run");
 }
 
 std::string decimal(uint128 number) {

@@ -3,6 +3,7 @@
 #ifndef MFU_PLUGIN_JOB_REPORT_HH_
 #define MFU_PLUGIN_JOB_REPORT_HH_
 
+#include <functional>
 #include <iosfwd>
 #include <memory>
 #include <optional>
@@ -29,7 +30,10 @@ struct FieldReading {
 FieldReading read_field(std::string_view field);
 
 // Reads the fields of a job's runs, in their order. A line that is not of a later run than the line
-// before it is that one, which Slurm hands on to a run that writes none: it counts as no line.
+// before it is that one, which Slurm hands on to a run that writes none: it counts as no line. So
+// does the line of a run that has not begun. Where a job was resized, a run has several records,
+// all but the last in the state RESIZING: the last one's line is that of the whole run, the others
+// have none.
 class RunReader {
  public:
   FieldReading read(const Job& run);
@@ -40,6 +44,12 @@ class RunReader {
   std::optional<uint32_t> run_before_;
   uint32_t told_runs_ = 0;
 };
+
+// Visits the runs of a job that have rows of their own: all of them, or with `last_only` the last
+// one, with all its records where it was resized. The others tell even so whether a line was handed
+// on.
+using VisitRow = std::function<void(const Job& run, const FieldReading& reading)>;
+void read_rows(std::span<const Job> runs, bool last_only, const VisitRow& visit);
 
 // What the audit of a run's placement found.
 struct FindingsReading {
@@ -73,19 +83,25 @@ JobGoodput goodput_of_runs(std::span<const Job> runs);
 // Of many jobs. Times are those of the allocations in the accounting database.
 struct Totals {
   uint64_t jobs = 0;
-  uint64_t jobs_with_mfu = 0;
+  uint64_t runs = 0;
+  uint64_t jobs_with_mfu = 0;  // in any of their runs
   uint128 gpu_seconds = 0;
-  uint128 gpu_seconds_without_mfu = 0;  // of the jobs whose MFU is n/a
-  uint128 model_flops = 0;              // of the jobs with an MFU
+  uint128 gpu_seconds_without_mfu = 0;  // of the runs whose MFU is n/a
+  uint128 model_flops = 0;              // of the runs with an MFU
   uint128 capacity_flop = 0;
   uint128 energy_j = 0;
   uint128 energy_ms = 0;  // GPU time that energy_j is known for
   GoodputSums parts;
 
+  // The runs that are added from now on are a new job's.
+  void begin_job();
   // `shown`: figures() of the line.
-  void add(const Job& job, const std::optional<Comment>& line, const Figures& shown);
-  // Weighted by GPU time and peak; negative when no job has an MFU.
+  void add(const Job& run, const std::optional<Comment>& line, const Figures& shown);
+  // Weighted by GPU time and peak; negative when no run has an MFU.
   double mfu() const;
+
+ private:
+  bool job_has_mfu_ = false;
 };
 
 struct GoodputTotals {
@@ -185,6 +201,7 @@ struct TableStyle {
   std::vector<ChosenColumn> columns;  // these, filled or not; empty: the usual ones
   std::vector<GroupBy> by;            // of kGroups
   std::optional<SortKey> sort;        // of kGroups; nothing: Groups::ordered()
+  bool last_runs = false;             // of kRows and kPlacement: only each job's last run
 };
 
 // A report that jobs are added to, one after the other, all runs of a job at once.
@@ -237,6 +254,8 @@ std::string fixed_text(double number);
 std::string number_text(double number);
 // "1 job", "2 jobs".
 std::string counted(uint64_t count, const char* noun);
+// " in 3 runs"; empty where each job has one.
+std::string in_runs(uint64_t jobs, uint64_t runs);
 // Every digit.
 std::string decimal(uint128 number);
 // "1-02:03:04", as sacct.

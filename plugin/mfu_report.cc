@@ -122,8 +122,6 @@ tl::expected<mfu::JobFilter, std::string> filter_of(const options::variables_map
   filter.from = word(given, "starttime");
   filter.until = word(given, "endtime");
   filter.clusters = words(given, "cluster");
-  // Each run has had GPU time of its own.
-  filter.duplicates = has(given, "duplicates") || has(given, "by") || to_files(given);
   filter.whole_jobs = subject_of(given) == mfu::Subject::kGoodput;
   const bool all =
       has(given, "all-users") || !filter.jobs.empty() || !filter.accounts.empty() || geteuid() == 0;
@@ -174,6 +172,7 @@ tl::expected<mfu::TableStyle, std::string> style_of(const options::variables_map
   if (has(given, "parsable")) style.form = mfu::Form::kBars;
   if (has(given, "csv")) style.form = mfu::Form::kCsv;
   style.bare = has(given, "no-header");
+  style.last_runs = !has(given, "duplicates");
   std::vector<size_t> keys;
   if (has(given, "prometheus")) {
     const std::string fault = mfu::textfile_name_fault(word(given, "prometheus"));

@@ -31,6 +31,13 @@ std::string with_note(std::string text, const std::string& note) {
   return note.empty() || text == "-" ? text : text + "(" + note + ")";
 }
 
+// "mixed(estimated)": one of several is.
+std::string peak_cell(const Comment& line) {
+  if (line.peak_gigaflops == 0) return "-";
+  const bool note = line.peak_gigaflops == kMixedPeak && line.peak_basis == PeakBasis::kEstimated;
+  return with_note(peak_text(line), note ? peak_basis_name(line.peak_basis) : "");
+}
+
 // "2024-05-31T12:00:00", local time, as sacct.
 std::string time_text(time_t time) {
   tm parts{};
@@ -85,7 +92,7 @@ constexpr Column<JobRow> kRowColumns[] = {
      }},
     {"GPU", kLeft, 0, kAsked, "model of the GPUs", [](Row r) { return known(r.line.gpu); }},
     {"PEAK", kRight, 0, kAsked, "of one GPU: TFLOP/s(precision,basis)",
-     [](Row r) { return known(r.line.peak_gigaflops == 0 ? "" : peak_text(r.line)); }},
+     [](Row r) { return peak_cell(r.line); }},
     {"COMPUTE", kRight, 0, kAlways, "share of GPU time: a compute kernel ran",
      [](Row r) { return figure(r.shown.compute); }},
     {"COMM", kRight, 0, kAlways, "communication, exposed+overlapped",

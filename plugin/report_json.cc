@@ -167,6 +167,7 @@ Json row_json(const Job& job, const FieldReading& reading, const Figures& shown)
 
 Json totals_json(const Totals& totals) {
   return {{"jobs", totals.jobs},
+          {"runs", totals.runs},
           {"jobs_with_mfu", totals.jobs_with_mfu},
           {"gpu_seconds", decimal(totals.gpu_seconds)},
           {"gpu_seconds_without_mfu", decimal(totals.gpu_seconds_without_mfu)},
@@ -232,20 +233,22 @@ class Lines {
 
 class RowJson : public Report {
  public:
-  RowJson(std::ostream& out, std::string_view field)
-      : lines_(out, {{"format", "mfu-report/1"}, {"field", field}}, "jobs") {}
+  RowJson(std::ostream& out, std::string_view field, bool last_only)
+      : last_only_(last_only),
+        lines_(out, {{"format", "mfu-report/1"}, {"field", field}}, "jobs") {}
 
   void add(std::span<const Job> runs) override {
-    for (const Job& run : runs) {
-      const FieldReading reading = read_field(run.comment);
+    totals_.begin_job();
+    read_rows(runs, last_only_, [&](const Job& run, const FieldReading& reading) {
       const Figures shown = reading.line ? figures(*reading.line) : Figures{};
       lines_.add(row_json(run, reading, shown));
       totals_.add(run, reading.line, shown);
-    }
+    });
   }
   void finish() override { lines_.close(totals_json(totals_)); }
 
  private:
+  bool last_only_;
   Lines lines_;
   Totals totals_;
 };
@@ -329,7 +332,7 @@ std::unique_ptr<Report> make_json(std::ostream& out, std::string_view field,
                                   const TableStyle& style) {
   if (style.subject == Subject::kGroups) return std::make_unique<GroupJson>(out, field, style);
   if (style.subject == Subject::kGoodput) return std::make_unique<GoodputJson>(out, field);
-  return std::make_unique<RowJson>(out, field);
+  return std::make_unique<RowJson>(out, field, style.last_runs);
 }
 
 }  // namespace mfu

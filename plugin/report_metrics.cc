@@ -2,7 +2,11 @@
 // for, a sample a group. Sums of disjoint groups, so that
 //   sum by (account) (mfu_report_model_flops) / sum by (account) (mfu_report_capacity_flops)
 // is an account's MFU, weighted as everywhere.
+#include <algorithm>
 #include <ostream>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "plugin/job_report.hh"
@@ -11,7 +15,7 @@ namespace mfu {
 namespace {
 
 constexpr uint128 kNsPerMs = 1'000'000;
-constexpr char kOther[] = "_other";
+constexpr std::string_view kOther = "_other";
 
 double seconds(uint128 ns) {
   return static_cast<double>(ns) / 1e9;
@@ -67,14 +71,56 @@ constexpr Metric kMetrics[] = {
      [](const GroupSums& s) { return seconds(s.unknown_ns); }},
 };
 
-// `name="text"`, whatever the text is.
-std::string label(const char* name, std::string_view text) {
-  std::string result = std::string(name) + "=\"";
-  for (const char byte : cell_text(text)) {
-    if (byte == '"' || byte == '\\') result += '\\';
-    result += byte;
+// Bytes of the UTF-8 character that the text begins with (RFC 3629); 0: it begins with none.
+size_t character_size(std::string_view text) {
+  const auto byte = [&](size_t at) { return static_cast<unsigned char>(text[at]); };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const size_t size = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+  if (size == 0 || text.size() < size) return 0;
+  for (size_t at = 1; at < size; ++at) {
+    if ((byte(at) & 0xc0) != 0x80) return 0;
+  }
+  // Longer than needed, a surrogate, beyond the last character.
+  const bool wrong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
+                     (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f);
+  return wrong ? 0 : size;
+}
+
+// A terminal that shows the file would obey them.
+bool is_control(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character[0]);
+  return first < ' ' || first == 0x7f ||
+         (first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0);
+}
+
+// A label's value, quoted. Other names give other values, but for bytes that no file in UTF-8 can
+// have, and for control characters.
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  while (!text.empty()) {
+    const size_t size = character_size(text);
+    const std::string_view character = text.substr(0, size);
+    if (character == "\n") {
+      result += "\\n";
+    } else if (size == 0 || is_control(character)) {
+      result += "\xef\xbf\xbd";  // U+FFFD, the replacement character
+    } else {
+      if (character == "\"" || character == "\\") result += '\\';
+      result += character;
+    }
+    text.remove_prefix(size == 0 ? 1 : size);
   }
   return result + '"';
+}
+
+// A group's text as its label. "_other" is that of the groups that are one: who is called so, with
+// any number of '_', gets one more.
+std::string label_text(std::string_view text) {
+  if (text.empty()) return "-";
+  const std::string_view bare = text.substr(std::min(text.find_first_not_of('_'), text.size()));
+  const bool taken = bare.size() < text.size() && bare == kOther.substr(1);
+  return (taken ? "_" : "") + std::string(text);
 }
 
 class MetricsReport : public Report {
@@ -100,14 +146,21 @@ class MetricsReport : public Report {
     GroupSums sums;
   };
 
+  // Prometheus refuses a file with the same series twice.
   void collect() {
     GroupSums others;
+    std::unordered_map<std::string, size_t> places;
     for (const Group* group : groups_[0].ordered()) {
-      if (series_.size() == style_.most_groups) {
+      std::string labels = labels_of([&](size_t i) { return label_text(group->key[i]); });
+      const auto place = places.find(labels);
+      if (place != places.end()) {
+        series_[place->second].sums += group->sums;
+      } else if (series_.size() == style_.most_groups) {
         others += group->sums;
         ++summed_up_;
       } else {
-        series_.push_back({labels_of([&](size_t i) { return group->key[i]; }), group->sums});
+        places.emplace(labels, series_.size());
+        series_.push_back({std::move(labels), group->sums});
       }
     }
     if (summed_up_ > 0) {
@@ -119,7 +172,8 @@ class MetricsReport : public Report {
   std::string labels_of(TextOf text_of) const {
     std::string labels;
     for (size_t i = 0; i < style_.by.size(); ++i) {
-      labels += (i == 0 ? "" : ",") + label(group_name(style_.by[i]), text_of(i));
+      labels.append(i == 0 ? "" : ",").append(group_name(style_.by[i])).append("=");
+      labels += quoted(text_of(i));
     }
     return labels;
   }
@@ -136,7 +190,7 @@ class MetricsReport : public Report {
       if (!(value >= 0)) continue;
       if (std::exchange(first, false)) write_head(metric.name, metric.help);
       out_ << "mfu_report_" << metric.name << '{' << series.labels;
-      if (metric.based) out_ << ',' << label("basis", series.sums.bases_text());
+      if (metric.based) out_ << ",basis=" << quoted(series.sums.bases_text());
       out_ << "} ";
       out_ << number_text(value) << '\n';
     }

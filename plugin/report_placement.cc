@@ -38,15 +38,18 @@ void write_bars(std::ostream& out, const Job& job, const Comment& line, const Pl
 class FindingsReport : public Report {
  public:
   FindingsReport(std::ostream& out, const TableStyle& style)
-      : out_(out), bars_(style.form == Form::kBars), bare_(style.bare) {
+      : out_(out),
+        bars_(style.form == Form::kBars),
+        bare_(style.bare),
+        last_only_(style.last_runs) {
     if (bars_ && !bare_) out << "JOBID|PLACE|SEVERITY|RULE|PLACES|EVIDENCE|REMEDY\n";
   }
 
   void add(std::span<const Job> runs) override {
-    for (const Job& run : runs) {
-      const FieldReading reading = read_field(run.comment);
+    ++jobs_;
+    read_rows(runs, last_only_, [&](const Job& run, const FieldReading& reading) {
       const FindingsReading found = read_findings(run, reading);
-      ++jobs_;
+      ++runs_;
       if (!found.note) {
         ++unknown_[short_reason(found.why_not)];
       } else if (found.note->findings.empty()) {
@@ -55,13 +58,13 @@ class FindingsReport : public Report {
         ++with_;
         (bars_ ? write_bars : write_block)(out_, run, *reading.line, *found.note);
       }
-    }
+    });
   }
 
   void finish() override {
     if (bars_ || bare_) return;
-    out_ << counted(jobs_, "job") << ": " << with_ << " with findings, " << without_
-         << " audited without any";
+    out_ << counted(jobs_, "job") << in_runs(jobs_, runs_) << ": " << with_ << " with findings, "
+         << without_ << " audited without any";
     for (const auto& [why, count] : unknown_) out_ << ", " << count << ' ' << why;
     out_ << '\n';
   }
@@ -70,7 +73,9 @@ class FindingsReport : public Report {
   std::ostream& out_;
   bool bars_;
   bool bare_;
+  bool last_only_;
   uint64_t jobs_ = 0;
+  uint64_t runs_ = 0;
   uint64_t with_ = 0;
   uint64_t without_ = 0;
   std::map<std::string, uint64_t> unknown_;

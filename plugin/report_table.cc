@@ -52,7 +52,7 @@ class PackedRows {
 
 // RFC 4180. A text of others that a spreadsheet would take for a formula has a ' before it.
 void append_csv(std::string_view cell, bool foreign, std::string* row) {
-  if (cell == "-") return;
+  if (cell.empty() || cell == "-") return;
   const bool formula =
       foreign && (cell[0] == '=' || cell[0] == '+' || cell[0] == '-' || cell[0] == '@');
   const bool quoted = cell.find_first_of("\",\r\n") != cell.npos;
@@ -177,8 +177,8 @@ std::string hours_text(uint128 seconds) {
 
 void write_totals(std::ostream& out, const Totals& totals) {
   out << '\n'
-      << totals.jobs << (totals.jobs == 1 ? " job, " : " jobs, ") << totals.jobs_with_mfu
-      << " with MFU; " << hours_text(totals.gpu_seconds) << " GPU-hours, "
+      << counted(totals.jobs, "job") << in_runs(totals.jobs, totals.runs) << ", "
+      << totals.jobs_with_mfu << " with MFU; " << hours_text(totals.gpu_seconds) << " GPU-hours, "
       << hours_text(totals.gpu_seconds_without_mfu) << " of them without MFU";
   if (totals.mfu() >= 0) {
     out << "; MFU " << percent_text(totals.mfu()) << (totals.mfu() > 1 ? "!" : "")
@@ -213,17 +213,20 @@ void write_goodput_totals(std::ostream& out, const GoodputTotals& totals) {
 class RowTable : public Report {
  public:
   RowTable(std::ostream& out, const TableStyle& style)
-      : out_(out), totals_wanted_(has_totals(style)), table_(out, style, row_columns()) {}
+      : out_(out),
+        totals_wanted_(has_totals(style)),
+        last_only_(style.last_runs),
+        table_(out, style, row_columns()) {}
 
   void add(std::span<const Job> runs) override {
     static const Comment kNoLine;
-    for (const Job& run : runs) {
-      const FieldReading reading = read_field(run.comment);
+    totals_.begin_job();
+    read_rows(runs, last_only_, [&](const Job& run, const FieldReading& reading) {
       const Comment& line = reading.line ? *reading.line : kNoLine;
       const JobRow row = {run, reading, line, figures(line), line.total()};
       totals_.add(run, reading.line, row.shown);
       table_.add(row);
-    }
+    });
   }
 
   void finish() override {
@@ -234,6 +237,7 @@ class RowTable : public Report {
  private:
   std::ostream& out_;
   bool totals_wanted_;
+  bool last_only_;
   Table<JobRow> table_;
   Totals totals_;
 };

@@ -97,6 +97,39 @@ TEST(Merge, BasesClocksAndPeaks) {
   EXPECT_EQ(value_of(format_comment(job), "peak"), "mixed");
 }
 
+// An estimated peak is an upper bound: the MFU is too low, whatever the other peaks are.
+TEST(Merge, AnEstimatedPeakAmongSeveralIsTold) {
+  const auto step = [](uint64_t gigaflops, PeakBasis basis) {
+    Comment result = step_of(8, 22, 500);
+    result.peak_gigaflops = gigaflops;
+    result.peak_basis = basis;
+    return result;
+  };
+  std::vector<Comment> steps = {step(900'000, PeakBasis::kEstimated),
+                                step(900'000, PeakBasis::kDeclared),
+                                step(800'000, PeakBasis::kTable), step(700'000, PeakBasis::kFile)};
+  std::vector<uint32_t> order = {0, 1, 2, 3};
+  do {
+    Comment job;
+    bool estimated = false;
+    for (size_t i = 0; i < order.size(); ++i) {
+      ASSERT_TRUE(merge_step(&job, steps[order[i]], order[i]));
+      job = parsed(format_comment(job));
+      estimated = estimated || order[i] == 0;
+      ASSERT_EQ(job.peak_basis == PeakBasis::kEstimated, estimated) << i;
+    }
+    ASSERT_EQ(job.peak_gigaflops, kMixedPeak);
+    ASSERT_EQ(value_of(format_comment(job), "peak"), "mixed");
+    ASSERT_EQ(value_of(format_comment(job), "peaks"), "estimated");
+  } while (std::next_permutation(order.begin(), order.end()));
+  // What a running one says goes with it.
+  Comment job = job_of(steps[2], 2);
+  ASSERT_TRUE(merge_step(&job, steps[3], 3));
+  EXPECT_EQ(format_comment(job).find(" peaks="), std::string::npos);
+  ASSERT_TRUE(show_running(&job, steps[0], 0));
+  EXPECT_EQ(format_comment(job).find(" peaks="), std::string::npos);
+}
+
 // What a step says while it runs may be something else at its end: it must not stay.
 TEST(Merge, MarksOfARunningStepGoWithIt) {
   Comment early = observed_step_of(8, 1, 100);

@@ -44,6 +44,20 @@ TEST(Groups, ByHand) {
   EXPECT_LT(alice.goodput(), 0);
 }
 
+TEST(Groups, AnEstimatedPeakIsToldAlsoAmongSeveral) {
+  Comment line;
+  Comment step = step_of({24'000, 15'000, 3'000, 0, 50, 1000});
+  step.peak_basis = PeakBasis::kEstimated;
+  ASSERT_TRUE(merge_step(&line, step, 0));
+  EXPECT_EQ(total_of({job_of("1", 8, 6000, format_comment(line))}).bases_text(),
+            "gemm(estimated-peak)");
+  step.peak_gigaflops /= 2;
+  step.precision = Precision::kTf32;
+  ASSERT_TRUE(merge_step(&line, step, 1));
+  EXPECT_EQ(total_of({job_of("1", 8, 6000, format_comment(line))}).bases_text(),
+            "gemm(estimated-peak)");
+}
+
 TEST(Groups, Table) {
   EXPECT_EQ(table_of(group_jobs(), grouped({kUser})),
             "USER   JOBS  GPU-HOURS    MFU  MFU-OF  BASIS  COMM   IDLE  TIME-OF  WASTED  UNKNOWN  "

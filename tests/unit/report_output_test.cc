@@ -63,6 +63,15 @@ TEST(Csv, TextsAreQuotedAndNoFormulas) {
   EXPECT_EQ(lines_of(table_of(jobs, style))[1], "'+1\r");
 }
 
+// The WHY of a job with an MFU. A standard library that checks its callers aborts where a byte of
+// it is read.
+TEST(Csv, AnEmptyTextIsAnEmptyCell) {
+  TableStyle style = csv({});
+  style.columns = *parse_columns("jobid,why,mfu", Subject::kRows);
+  style.bare = true;
+  EXPECT_EQ(table_of({group_jobs()[0]}, style), "1,,50.0%\r\n");
+}
+
 TEST(GroupJson, FiguresDefinitionsAndTotals) {
   const auto json = json_of(hostile_jobs(), grouped({kUser, kGpu}));
   EXPECT_EQ(json["format"], "mfu-report-groups/1");
@@ -120,8 +129,63 @@ TEST(Metrics, AreBounded) {
 
 TEST(Metrics, LabelsOfOthersAreEscaped) {
   const std::string text = metrics_of(hostile_jobs(), {.by = {kUser}});
-  EXPECT_NE(text.find("{user=\"=1?</td><script>alert(1)</script>\\\"'&?[2J?,\\\\\"}"), text.npos)
+  EXPECT_NE(text.find("{user=\"=1|</td><script>alert(1)</script>\\\"'&\xef\xbf\xbd[2J\\n,\\\\\"}"),
+            text.npos)
       << text;
+}
+
+// The names of jobs with a user each, and the labels that they get.
+std::vector<std::string> labels_of(const std::vector<std::string>& users) {
+  std::vector<Job> jobs;
+  for (const std::string& user : users) {
+    // Each with more GPU time than the next one.
+    jobs.push_back(job_of(std::to_string(jobs.size()), 1, 1000 - jobs.size(), ""));
+    jobs.back().user = user;
+  }
+  std::vector<std::string> labels;
+  for (const std::string& line : lines_of(metrics_of(jobs, {.by = {kUser}}))) {
+    if (line.starts_with("mfu_report_jobs{")) labels.push_back(line.substr(16));
+  }
+  return labels;
+}
+
+TEST(Metrics, DifferentNamesAreDifferentSeries) {
+  EXPECT_EQ(labels_of({"projet-\xc3\xa9", "projet-\xc3\xa8", "\xe2\x82\xac", "\xf0\x9f\x98\x80"}),
+            (std::vector<std::string>{"user=\"projet-\xc3\xa9\"} 1", "user=\"projet-\xc3\xa8\"} 1",
+                                      "user=\"\xe2\x82\xac\"} 1", "user=\"\xf0\x9f\x98\x80\"} 1"}));
+}
+
+// Not the first byte of a character, one that is too long, half a surrogate, beyond the last
+// character, a character that was cut off.
+TEST(Metrics, WhatIsNoUtf8IsReplaced) {
+  const std::string no = "\xef\xbf\xbd";
+  const auto label = [](const std::string& text) { return "user=\"" + text + "\"} 1"; };
+  EXPECT_EQ(labels_of({"a\x80z", "\xc0\xafz", "\xe0\x80\xafy", "\xed\xa0\x80x", "\xf4\x90\x80\x80w",
+                       "\xf5v", "u\xe2\x82", "\xc2\x85t", "\x7fs"}),
+            (std::vector<std::string>{label("a" + no + "z"), label(no + no + "z"),
+                                      label(no + no + no + "y"), label(no + no + no + "x"),
+                                      label(no + no + no + no + "w"), label(no + "v"),
+                                      label("u" + no + no), label(no + "t"), label(no + "s")}));
+}
+
+// Prometheus refuses a file with one series twice.
+TEST(Metrics, NamesThatBecomeTheSameAreOneSeries) {
+  std::vector<Job> jobs = {job_of("1", 1, 100, ""), job_of("2", 1, 10, ""), job_of("3", 1, 1, "")};
+  jobs[0].user = "a\xff";
+  jobs[1].user = "b";
+  jobs[2].user = "a\xfe";
+  const std::string text = metrics_of(jobs, {.by = {kUser}, .most_groups = 1});
+  EXPECT_NE(text.find("mfu_report_gpu_seconds{user=\"a\xef\xbf\xbd\"} 101\n"), text.npos) << text;
+  EXPECT_NE(text.find("mfu_report_jobs{user=\"a\xef\xbf\xbd\"} 2\n"), text.npos);
+  EXPECT_NE(text.find("mfu_report_gpu_seconds{user=\"_other\"} 10\n"), text.npos);
+  EXPECT_NE(text.find("mfu_report_groups_summed_up 1\n"), text.npos);
+}
+
+TEST(Metrics, NobodysNameIsThatOfTheOthers) {
+  EXPECT_EQ(
+      labels_of({"_other", "__other", "other", "_another", "_others"}),
+      (std::vector<std::string>{"user=\"__other\"} 1", "user=\"___other\"} 1", "user=\"other\"} 1",
+                                "user=\"_another\"} 1", "user=\"_others\"} 1"}));
 }
 
 TEST(Page, HasTheFiguresWithTheirShareAndBasis) {

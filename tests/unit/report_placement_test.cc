@@ -129,5 +129,13 @@ TEST(PlacementReport, AnEarlierRunsFindingsAreNotThisRuns) {
             std::string::npos);
 }
 
+TEST(PlacementReport, ALineThatWasHandedOnTellsNothing) {
+  std::vector<Job> runs(2, placed("9", line_of(kBad) + " " + note_text()));
+  runs[1].start = runs[0].end + 100;
+  EXPECT_TRUE(told(runs).ends_with(
+      "\n1 job in 2 runs: 1 with findings, 0 audited without any, 1 no line\n"))
+      << told(runs);
+}
+
 }  // namespace
 }  // namespace mfu

@@ -64,7 +64,7 @@ CUDA_CPPFLAGS = -isystem $(CUDA)/include -isystem $(CUDA)/extras/CUPTI/include
 # Line tables, for backtraces: all of -g takes a third more time to compile. With sanitizers -O2 takes
 # more than twice the time.
 CXXFLAGS ?= $(if $(SAN),-O1,-O2) -g1
-override CXXFLAGS += -std=c++20 -fPIC -fvisibility=hidden $(WARN) $(SANFLAGS) -MMD -MP
+override CXXFLAGS += -std=c++20 -fPIC -fvisibility=hidden $(WARN) $(SANFLAGS) $(if $(SAN),-D_GLIBCXX_ASSERTIONS) -MMD -MP
 override LDFLAGS += $(SANFLAGS)
 
 # --- profiler/

@@ -19,7 +19,8 @@ namespace mfu {
 class HeardNodes {
  public:
   // A last word may come twice: its collectives count once. Older words than those known are left
-  // alone, and what a node said of its place stands until it says otherwise. True when a node said its last word that had not.
+  // alone, and what a node said of its place stands until it says otherwise. True when a node said
+  // its last word that had not.
   bool take(const NodeSums& sums, const CollectiveSpreads& spreads, const NodeFindings& findings);
 
   const std::map<uint32_t, NodeSums>& sums() const { return sums_; }

@@ -28,13 +28,12 @@ bool text_ends(const char* text, size_t size) {
 
 // Writes to mapped memory. A page that cannot be had (beyond the end of a file that was truncated;
 // no space left for a copy-on-write file system) would raise SIGBUS and end the job: the kernel's
-// own copy gives EFAULT instead.
+// own copy ends there instead, with what it has copied, or EFAULT before the first byte.
 bool store(void* to, const void* from, size_t size) {
   iovec source{const_cast<void*>(from), size};
   iovec target{to, size};
-  if (process_vm_writev(getpid(), &source, 1, &target, 1, 0) == static_cast<ssize_t>(size)) {
-    return true;
-  }
+  const ssize_t written = process_vm_writev(getpid(), &source, 1, &target, 1, 0);
+  if (written >= 0) return static_cast<size_t>(written) == size;
   if (errno == EFAULT) return false;
   memcpy(to, from, size);  // the call is forbidden here (seccomp)
   return true;

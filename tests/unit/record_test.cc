@@ -299,6 +299,36 @@ TEST(RecordFile, IsNewAndPrivate) {
   EXPECT_EQ(status.st_mode & 07777, 0600u);
 }
 
+// The job's user may do that at any time: the process must live, and the reason is told. A page
+// that is half of what is written is as bad as none.
+TEST(RecordFile, TruncatedIsAFailureAndNoSignal) {
+  for (const off_t size : {0, 4096, 8192, 12'288, 16'384, 20'480}) {
+    SCOPED_TRACE(size);
+    Folder folder;
+    std::fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+      RecordFile file;
+      Record record = sound_record();
+      int failures = 0;
+      if (!file.create(folder.path(), 7)) _exit(9);
+      if (truncate(folder.file("7.0.mfu").c_str(), size) != 0) _exit(9);
+      for (int i = 0; i < 2; ++i) {
+        errno = 0;
+        if (!file.publish(&record)) ++failures;
+      }
+      _exit(failures);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+    // The second slot is written first, the first one next.
+    const bool first_whole = size >= static_cast<off_t>(sizeof(Record));
+    const bool second_whole = size >= static_cast<off_t>(kSlotSize + sizeof(Record));
+    EXPECT_EQ(WEXITSTATUS(status), !first_whole + !second_whole);
+  }
+}
+
 TEST(RecordFile, FollowsNoLink) {
   Folder folder;
   ASSERT_EQ(symlink("/nonexistent/target", folder.file("7.0.mfu").c_str()), 0);

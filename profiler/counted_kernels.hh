@@ -39,7 +39,8 @@ inline constexpr double kLeastCountedTime = 0.5;
 
 // Time of GEMM kernels whose FLOPs are in the sums: all of it where there are at least as many
 // calls that ran as kernels (a call may run a kernel that does not call itself a GEMM), otherwise
-// the calls' share. `gemms`: of the process that the kernels are of.
+// the calls' share: too little where a grouped call runs several, never too much. `gemms`: of the
+// process that the kernels are of.
 uint64_t counted_gemm_ns(const CountedKernels& kernels, const GemmSums& gemms);
 
 }  // namespace mfu

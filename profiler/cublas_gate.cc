@@ -21,18 +21,20 @@ namespace {
 
 // ---- how often it ran
 
-// A call that succeeded. Its shapes are one, or a group's.
-void tell(const GemmShape& shape, const graph_gate::Capture& capture, uint32_t thread) {
+// A call that succeeded, or one of its shapes.
+void tell(const GemmShape& shape, const graph_gate::Capture& capture, uint32_t thread,
+          GemmPart part = GemmPart::kCall) {
   if (shape.empty()) return;
   switch (capture.place) {
     case graph_gate::Place::kRuns:
-      return gemm_counter::table().add(shape, thread);
+      return gemm_counter::table().add(shape, thread, part);
     case graph_gate::Place::kCaptured:
-      return gemm_counter::graphs().capture(capture.graph, capture.id, shape, thread);
+      return gemm_counter::graphs().capture(capture.graph, capture.id, shape, thread, part);
     case graph_gate::Place::kNowhere:
       return;
     case graph_gate::Place::kUnknown:
-      return gemm_counter::table().add_uncovered(1);
+      if (part == GemmPart::kCall) gemm_counter::table().add_uncovered(1);
+      return;
   }
 }
 
@@ -202,6 +204,7 @@ void tell(const Arguments& arguments, uint32_t thread) {
   if constexpr (kForm.grouped) {
     const auto groups = std::get<kForm.batch>(arguments);
     const auto sizes = std::get<kForm.batch + 1>(arguments);
+    GemmPart part = GemmPart::kCall;
     for (auto i = groups - groups; i < groups; ++i) {
       shape.m = size_from(m[i]);
       shape.n = size_from(n[i]);
@@ -209,7 +212,8 @@ void tell(const Arguments& arguments, uint32_t thread) {
       shape.batch = size_from(sizes[i]);
       shape.transposed_a = operation_a[i] != CUBLAS_OP_N;
       shape.transposed_b = operation_b[i] != CUBLAS_OP_N;
-      tell(shape, capture, thread);
+      tell(shape, capture, thread, part);
+      if (!shape.empty()) part = GemmPart::kFurther;
     }
   } else {
     shape.m = size_from(static_cast<int64_t>(m));

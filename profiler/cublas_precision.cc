@@ -8,6 +8,18 @@ namespace mfu::cublas_precision {
 namespace {
 
 constinit bool tf32_forbidden = false;
+// Single or double precision is emulated also where no mode and no compute type says so.
+constinit bool single_emulated = false;
+constinit bool double_emulated = false;
+
+// What else a math mode says than one of the first four: since CUDA 12.9.
+constexpr int kModes = 7;
+constexpr int kDoubleEmulated = 8;  // CUBLAS_FP64_EMULATED_FIXEDPOINT_MATH
+
+bool is_switched_on(const char* variable) {
+  const char* value = getenv(variable);
+  return value != nullptr && value[0] != '\0' && strcmp(value, "0") != 0;
+}
 
 bool is_complex(int type) {
   switch (type) {
@@ -39,8 +51,9 @@ Precision single_precision(const Types& types) {
     default:  // emulated, by 3 x 3 bf16 multiplications
       return Precision::kUnknown;
   }
-  switch (types.math & 0xf) {  // beyond are flags
+  switch (types.math & kModes) {  // beyond are flags; 4 is one, too: emulated
     case CUBLAS_DEFAULT_MATH:
+      return single_emulated ? Precision::kUnknown : Precision::kFp32;
     case CUBLAS_PEDANTIC_MATH:
       return Precision::kFp32;
     case CUBLAS_TENSOR_OP_MATH:
@@ -66,11 +79,11 @@ Precision precision_of(int type, const Types& types) {
       return single_precision(types);
     case CUDA_R_64F:
     case CUDA_C_64F: {
-      // The other mode computes with int8.
-      constexpr int kEmulated = 8;  // CUBLAS_FP64_EMULATED_FIXEDPOINT_MATH
-      const bool plain =
-          types.compute == CUBLAS_COMPUTE_64F || types.compute == CUBLAS_COMPUTE_64F_PEDANTIC;
-      return plain && (types.math & 0xf) != kEmulated ? Precision::kFp64 : Precision::kUnknown;
+      // Emulated, it computes with int8.
+      if (types.compute == CUBLAS_COMPUTE_64F_PEDANTIC) return Precision::kFp64;
+      const bool emulated = double_emulated || (types.math & kDoubleEmulated) != 0;
+      const bool plain = types.compute == CUBLAS_COMPUTE_64F && !emulated;
+      return plain ? Precision::kFp64 : Precision::kUnknown;
     }
     case CUDA_R_8I:
     case CUDA_R_8U: {
@@ -93,6 +106,8 @@ Precision precision_of(int type, const Types& types) {
 void read_environment() {
   const char* tf32 = getenv("NVIDIA_TF32_OVERRIDE");  // 0 forbids it to all NVIDIA libraries
   tf32_forbidden = tf32 != nullptr && strcmp(tf32, "0") == 0;
+  single_emulated = is_switched_on("CUBLAS_EMULATE_SINGLE_PRECISION");
+  double_emulated = is_switched_on("CUBLAS_EMULATE_DOUBLE_PRECISION");
 }
 
 bool depends_on_math(int type) {

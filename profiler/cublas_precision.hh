@@ -17,7 +17,7 @@ struct Types {
   int math;     // cublasMath_t of the handle; cublasLt has none: 0
 };
 
-// NVIDIA_TF32_OVERRIDE.
+// NVIDIA_TF32_OVERRIDE, CUBLAS_EMULATE_SINGLE_PRECISION and CUBLAS_EMULATE_DOUBLE_PRECISION.
 void read_environment();
 // Single and double precision are computed as the handle says.
 bool depends_on_math(int type);

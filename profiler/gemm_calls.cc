@@ -64,20 +64,32 @@ uint32_t GemmTable::note(const GemmShape& shape) {
   return kNoNumber;
 }
 
-void GemmTable::add(const GemmShape& shape, uint32_t thread) {
+void GemmTable::add(const GemmShape& shape, uint32_t thread, GemmPart part) {
   const uint32_t number = note(shape);
-  if (number != kNoNumber) return add_replays(number, thread, 1);
+  if (number != kNoNumber) {
+    add_replays(number, thread, 1);
+    if (part == GemmPart::kFurther) add_further(shape.precision, 1);
+    return;
+  }
   const unsigned __int128 flops = shape.flops();
-  unlisted_[static_cast<size_t>(shape.precision)].add(flops);
+  unlisted_[static_cast<size_t>(shape.precision)].add(flops, part);
   if (is_narrow(shape.precision)) return;
   const size_t column = std::min<size_t>(thread, kGemmThreads - 1);
-  unlisted_by_[column][operation_of(shape)].add(flops);
+  unlisted_by_[column][operation_of(shape)].add(flops, part);
 }
 
-void GemmTable::Unlisted::add(unsigned __int128 flops) {
+void GemmTable::add_further(Precision precision, uint64_t times) {
+  further_[static_cast<size_t>(precision)].fetch_add(times, std::memory_order_release);
+}
+
+void GemmTable::further(uint64_t (&out)[kPrecisions]) const {
+  for (size_t i = 0; i < kPrecisions; ++i) out[i] = further_[i].load(std::memory_order_acquire);
+}
+
+void GemmTable::Unlisted::add(unsigned __int128 flops, GemmPart part) {
   FlopSum split;
   split.add(flops);
-  calls.fetch_add(1, std::memory_order_relaxed);
+  if (part == GemmPart::kCall) calls.fetch_add(1, std::memory_order_relaxed);
   mega.fetch_add(split.mega, std::memory_order_relaxed);
   rest.fetch_add(split.rest, std::memory_order_relaxed);
 }
@@ -112,7 +124,8 @@ void GemmTable::counts(GemmCount (&out)[kShapes]) const {
   }
 }
 
-void GemmTable::sum(const GemmCount (&counts)[kShapes], GemmSums* sums) const {
+void GemmTable::sum(const GemmCount (&counts)[kShapes], const uint64_t (&further)[kPrecisions],
+                    GemmSums* sums) const {
   for (const GemmCount& count : counts) {
     if (count.shape.empty()) continue;
     const auto precision = static_cast<size_t>(count.shape.precision);
@@ -127,6 +140,8 @@ void GemmTable::sum(const GemmCount (&counts)[kShapes], GemmSums* sums) const {
     sums->unlisted += calls;
     sums->calls[i] += calls;
     sums->flops[i].add((static_cast<unsigned __int128>(mega) << FlopSum::kRestBits) + rest);
+    // What stood for a grouped call may have found no place in a graph.
+    if (sums->calls[i] != 0) sums->calls[i] -= std::min(further[i], sums->calls[i] - 1);
   }
   sums->uncovered += uncovered_.load(std::memory_order_relaxed);
 }

@@ -31,6 +31,10 @@ struct GemmShape {
   bool operator==(const GemmShape&) const = default;
 };
 
+// A grouped call multiplies several shapes of one precision, in as many kernels as cuBLAS likes:
+// its first shape stands for the call, and the further ones are no calls of their own.
+enum class GemmPart { kCall, kFurther };
+
 enum GemmOperation { kTN, kNN, kNT, kTT, kOperations };  // of A and B
 inline GemmOperation operation_of(const GemmShape& shape) {
   if (shape.transposed_a) return shape.transposed_b ? kTT : kTN;
@@ -66,7 +70,7 @@ inline constexpr size_t kGemmThreads = 4;
 
 struct GemmCount {
   GemmShape shape;
-  uint64_t calls[kGemmThreads] = {};  // that ran, by thread
+  uint64_t calls[kGemmThreads] = {};  // that ran, by thread; of a grouped call every shape's
   uint64_t first = 0;  // when it was called for first and last, counted in calls of any shape,
   uint64_t last = 0;   // from 1. Captured calls: when they were captured.
 
@@ -84,7 +88,8 @@ struct UnlistedGemms {
 };
 
 // What a record says of them. Calls are those that ran: direct ones, and captured ones as often as
-// their graph was launched. A call that failed is none, and neither is an empty one.
+// their graph was launched. A grouped call is one. A call that failed is none, and neither is an
+// empty one.
 struct GemmSums {
   uint64_t calls[kPrecisions] = {};
   FlopSum flops[kPrecisions];
@@ -108,20 +113,26 @@ class GemmTable {
   static constexpr size_t kShapes = 1024;  // power of two
   static constexpr uint32_t kNoNumber = UINT32_MAX;
 
-  // A call that ran.
-  void add(const GemmShape& shape, uint32_t thread);
+  // A call that ran, or a further shape of it.
+  void add(const GemmShape& shape, uint32_t thread, GemmPart part = GemmPart::kCall);
   // A call that was captured: the number of its shape, or kNoNumber when the table is full.
   uint32_t note(const GemmShape& shape);
   // Launches of a captured one. For numbers of note().
   void add_replays(uint32_t number, uint32_t thread, uint64_t times);
+  // So many of those were further shapes of calls of this precision. After add_replays().
+  void add_further(Precision precision, uint64_t times);
   void add_uncovered(uint64_t calls) { uncovered_.fetch_add(calls, std::memory_order_relaxed); }
 
+  // What calls of each precision have to be diminished by. Before counts(): otherwise it may be
+  // more.
+  void further(uint64_t (&out)[kPrecisions]) const;
   // All shapes, by number; unused ones are empty().
   void counts(GemmCount (&out)[kShapes]) const;
   void unlisted(UnlistedGemms* out) const;
-  // Adds calls, FLOPs and shapes of `counts`, which may hold more than counts() said, and what is
-  // unlisted or uncovered.
-  void sum(const GemmCount (&counts)[kShapes], GemmSums* sums) const;
+  // Adds calls, FLOPs and shapes of `counts` and `further`, which may hold more than the table
+  // said, and what is unlisted or uncovered.
+  void sum(const GemmCount (&counts)[kShapes], const uint64_t (&further)[kPrecisions],
+           GemmSums* sums) const;
 
  private:
   struct Slot {
@@ -133,7 +144,7 @@ class GemmTable {
     std::atomic<uint64_t> last;
   };
   struct Unlisted {
-    void add(unsigned __int128 flops);
+    void add(unsigned __int128 flops, GemmPart part);
 
     std::atomic<uint64_t> calls;
     std::atomic<uint64_t> mega;
@@ -141,6 +152,7 @@ class GemmTable {
   };
 
   Slot slots_[kShapes];
+  std::atomic<uint64_t> further_[kPrecisions];  // listed ones
   Unlisted unlisted_[kPrecisions];
   Unlisted unlisted_by_[kGemmThreads][kOperations];  // of those that are not narrow
   std::atomic<uint64_t> order_;

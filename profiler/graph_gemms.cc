@@ -64,11 +64,12 @@ GraphGemms::Slot* GraphGemms::find_or_make(Slot (&slots)[kHandles], const void* 
   return nullptr;
 }
 
-bool GraphGemms::add(Slot* slot, uint32_t number, uint32_t thread, uint32_t count) {
+bool GraphGemms::add(Slot* slot, const Node& more) {
   for (uint32_t at = slot->first; at != 0; at = nodes_[at - 1].next) {
     Node& node = nodes_[at - 1];
-    if (node.number != number || node.thread != thread) continue;
-    node.count += count;
+    if (node.number != more.number || node.thread != more.thread) continue;
+    node.count += more.count;
+    node.further += more.further;
     return true;
   }
   uint32_t at = free_;
@@ -79,7 +80,8 @@ bool GraphGemms::add(Slot* slot, uint32_t number, uint32_t thread, uint32_t coun
   } else {
     return false;
   }
-  nodes_[at - 1] = {slot->first, number, thread, count};
+  nodes_[at - 1] = more;
+  nodes_[at - 1].next = slot->first;
   slot->first = at;
   return true;
 }
@@ -88,7 +90,7 @@ bool GraphGemms::copy(Slot* to, const Slot& from) {
   bool whole = true;
   for (uint32_t at = from.first; at != 0; at = nodes_[at - 1].next) {
     const Node node = nodes_[at - 1];
-    whole = add(to, node.number, node.thread, node.count) && whole;
+    whole = add(to, node) && whole;
   }
   return whole;
 }
@@ -105,7 +107,7 @@ void GraphGemms::release(Slot* slot) {
 
 uint64_t GraphGemms::held(const Slot& slot) const {
   uint64_t calls = 0;
-  for (uint32_t at = slot.first; at != 0; at = nodes_[at - 1].next) calls += nodes_[at - 1].count;
+  for (uint32_t at = slot.first; at != 0; at = nodes_[at - 1].next) calls += nodes_[at - 1].calls();
   return calls;
 }
 
@@ -120,26 +122,29 @@ void GraphGemms::fold(Slot* exec) {
       table_->add_uncovered(times);
     } else {
       table_->add_replays(node.number, node.thread, times);
-      folded_calls_ += times;
+      if (node.further != 0) table_->add_further(node.precision, launches * node.further);
+      folded_calls_ += launches * node.calls();
     }
   }
 }
 
 void GraphGemms::capture(const void* graph, uint64_t capture_id, const GemmShape& shape,
-                         uint32_t thread) {
+                         uint32_t thread, GemmPart part) {
   const uint32_t number = table_->note(shape);
   const Lock lock(this);
   Slot* slot = lock.taken() ? find_or_make(graphs_, graph) : nullptr;
   if (slot == nullptr) return table_->add_uncovered(1);
-  captured_.fetch_add(1, std::memory_order_relaxed);
+  const auto column = static_cast<uint16_t>(std::min<size_t>(thread, kGemmThreads - 1));
+  const Node node{0, number, 1, part == GemmPart::kFurther, column, shape.precision};
+  captured_.fetch_add(node.calls(), std::memory_order_relaxed);
   if (slot->capture_id != capture_id) {
     if (!slot->lived) in_no_graph_ += held(*slot);
     release(slot);
     slot->lived = false;
     slot->capture_id = capture_id;
   }
-  if (add(slot, number, thread, 1)) return;
-  captured_.fetch_sub(1, std::memory_order_relaxed);
+  if (add(slot, node)) return;
+  captured_.fetch_sub(node.calls(), std::memory_order_relaxed);
   table_->add_uncovered(1);
 }
 
@@ -214,6 +219,8 @@ void GraphGemms::destroy_exec(const void* exec) {
 bool GraphGemms::sum(GemmCount (&counts)[GemmTable::kShapes], GemmSums* sums) {
   const Lock lock(this);
   if (!lock.taken()) return false;
+  uint64_t further[kPrecisions];
+  table_->further(further);
   table_->counts(counts);
   *sums = {};
   sums->replayed = folded_calls_;
@@ -231,9 +238,9 @@ bool GraphGemms::sum(GemmCount (&counts)[GemmTable::kShapes], GemmSums* sums) {
         sums->uncovered += times;
         continue;
       }
-      const size_t column = node.thread < kGemmThreads ? node.thread : kGemmThreads - 1;
-      counts[node.number].calls[column] += times;
-      sums->replayed += times;
+      counts[node.number].calls[node.thread] += times;
+      further[static_cast<size_t>(node.precision)] += launches * node.further;
+      sums->replayed += launches * node.calls();
     }
   }
   for (const Slot& graph : graphs_) {
@@ -242,7 +249,7 @@ bool GraphGemms::sum(GemmCount (&counts)[GemmTable::kShapes], GemmSums* sums) {
   }
   // What was added to two parents is held by both.
   sums->in_no_graph = std::min(sums->in_no_graph, sums->captured);
-  table_->sum(counts, sums);
+  table_->sum(counts, further, sums);
   return true;
 }
 

@@ -30,8 +30,9 @@ class GraphGemms {
   // Before anything else: the table that numbers the shapes.
   void attach(GemmTable* table) { table_ = table; }
 
-  // A call that this capture put into `graph`.
-  void capture(const void* graph, uint64_t capture_id, const GemmShape& shape, uint32_t thread);
+  // A call that this capture put into `graph`, or a further shape of it.
+  void capture(const void* graph, uint64_t capture_id, const GemmShape& shape, uint32_t thread,
+               GemmPart part = GemmPart::kCall);
   void add_child(const void* parent, const void* child);
   void clone(const void* graph, const void* original);
   void destroy(const void* graph);
@@ -55,8 +56,11 @@ class GraphGemms {
   struct Node {
     uint32_t next;    // index + 1
     uint32_t number;  // of the shape; kNoNumber: uncovered
-    uint32_t thread;
     uint32_t count;
+    uint32_t further;  // of `count`: further shapes of grouped calls
+    uint16_t thread;   // as the table tells them apart
+    Precision precision;
+    uint32_t calls() const { return count - further; }
   };
   struct Slot {
     std::atomic<uintptr_t> handle;  // 0: never used, 1: free again
@@ -69,7 +73,7 @@ class GraphGemms {
 
   Slot* find(Slot (&slots)[kHandles], const void* handle);
   Slot* find_or_make(Slot (&slots)[kHandles], const void* handle);
-  bool add(Slot* slot, uint32_t number, uint32_t thread, uint32_t count);
+  bool add(Slot* slot, const Node& more);  // but its place in the list
   bool copy(Slot* to, const Slot& from);
   void release(Slot* slot);
   void fold(Slot* exec);

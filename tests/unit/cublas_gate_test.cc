@@ -34,8 +34,8 @@ TEST(CublasGate, CountsEveryFunctionExactly) {
         const Flops counted = client.flops(call.precision()) - before;
         EXPECT_TRUE(counted == call.flops())
             << static_cast<double>(counted) << " instead of " << static_cast<double>(call.flops());
-        EXPECT_GT(client.calls(), calls_before);
-        if (call.words[0] == 0) continue;  // cublasXt has another handle
+        EXPECT_EQ(client.calls(), calls_before + 1);  // also one of several groups
+        if (call.words[0] == 0) continue;             // cublasXt has another handle
         for (size_t i = 0; i < call.words.size(); ++i) {
           const uint64_t mask = call.are_narrow[i] ? UINT32_MAX : UINT64_MAX;
           EXPECT_EQ(handle->last[i] & mask, call.words[i] & mask) << "argument " << i;
@@ -145,13 +145,19 @@ TEST(CublasGate, TellsThePrecision) {
       {kSingle, kSingle, kF, CUBLAS_TF32_TENSOR_OP_MATH | 16, Precision::kTf32},
       {kSingle, kSingle, kF, CUBLAS_TENSOR_OP_MATH, Precision::kFp16},
       {kSingle, kSingle, kF, 4, Precision::kUnknown},  // emulated
+      {kSingle, kSingle, kF, 12, Precision::kUnknown},
+      {kSingle, kSingle, kF, 8, Precision::kFp32},  // double is
       {kSingle, kSingle, CUBLAS_COMPUTE_32F_PEDANTIC, 3, Precision::kFp32},
       {kSingle, kSingle, CUBLAS_COMPUTE_32F_FAST_TF32, 0, Precision::kTf32},
       {kSingle, kSingle, CUBLAS_COMPUTE_32F_FAST_16BF, 0, Precision::kBf16},
       {kSingle, kSingle, CUBLAS_COMPUTE_32F_FAST_16F, 0, Precision::kFp16},
       {kSingle, kSingle, 78, 0, Precision::kUnknown},
       {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, 0, Precision::kFp64},
+      {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, 4, Precision::kFp64},
       {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, 8, Precision::kUnknown},
+      {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, 12, Precision::kUnknown},
+      {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F, 8 | 16, Precision::kUnknown},
+      {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F_PEDANTIC, 0, Precision::kFp64},
       {CUDA_R_64F, CUDA_R_64F, 79, 0, Precision::kUnknown},
       {CUDA_R_8I, CUDA_R_8I, CUBLAS_COMPUTE_32I, 0, Precision::kInt8},
       {CUDA_R_8I, CUDA_R_8I, kF, 0, Precision::kUnknown},
@@ -175,6 +181,42 @@ TEST(CublasGate, TellsThePrecision) {
         EXPECT_TRUE(client.flops(expected) == before + 60) << "row " << n;
         ++n;
       }
+    });
+  }
+}
+
+// Emulation that the environment switches on for all that does not say otherwise.
+TEST(CublasGate, KnowsOfEmulationByTheEnvironment) {
+  struct Row {
+    const char* variable;
+    const char* value;
+    Precision single, tf32, real_double;
+  };
+  constexpr Precision kUnknown = Precision::kUnknown;
+  const Row rows[] = {
+      {"CUBLAS_EMULATE_SINGLE_PRECISION", "1", kUnknown, Precision::kTf32, Precision::kFp64},
+      {"CUBLAS_EMULATE_DOUBLE_PRECISION", "1", Precision::kFp32, Precision::kTf32, kUnknown},
+      {"CUBLAS_EMULATE_SINGLE_PRECISION", "0", Precision::kFp32, Precision::kTf32,
+       Precision::kFp64},
+      {"CUBLAS_EMULATE_DOUBLE_PRECISION", "0", Precision::kFp32, Precision::kTf32,
+       Precision::kFp64},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(std::string(row.variable) + "=" + row.value);
+    in_process({{row.variable, row.value}}, [&] {
+      GemmClient client;
+      auto multiply = [&](const char* name, int math, Precision expected) {
+        client.handle->math = math;
+        const Flops before = client.flops(expected);
+        EXPECT_EQ(client.call(name, client.cublas_handle(), CUBLAS_OP_N, CUBLAS_OP_N, 2, 3, 5,
+                              nullptr, nullptr, 2, nullptr, 5, nullptr, nullptr, 2),
+                  0);
+        EXPECT_TRUE(client.flops(expected) == before + 60) << name << ", math mode " << math;
+      };
+      multiply("cublasSgemm_v2", CUBLAS_DEFAULT_MATH, row.single);
+      multiply("cublasSgemm_v2", CUBLAS_PEDANTIC_MATH, Precision::kFp32);
+      multiply("cublasSgemm_v2", CUBLAS_TF32_TENSOR_OP_MATH, row.tf32);
+      multiply("cublasDgemm_v2", CUBLAS_DEFAULT_MATH, row.real_double);
     });
   }
 }

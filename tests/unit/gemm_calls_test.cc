@@ -176,6 +176,75 @@ TEST(GraphGemms, RunAsOftenAsTheyAreLaunched) {
   EXPECT_EQ(counter->sums().calls[kBf16], 18u);
 }
 
+// cuBLAS may run all of it in one kernel: more calls than were made would stand for kernels that
+// nobody counted.
+TEST(GemmTable, AGroupedCallIsOne) {
+  auto counter = std::make_unique<Counter>();
+  GemmPart part = GemmPart::kCall;
+  unsigned __int128 flops = 0;
+  for (uint64_t i = 1; i <= 64; ++i) {
+    const GemmShape shape = shape_of(i % 10 + 1, 7, 11);
+    counter->table.add(shape, 1, part);
+    flops += shape.flops();
+    part = GemmPart::kFurther;
+  }
+  const GemmSums sums = counter->sums();
+  EXPECT_EQ(sums.calls[kBf16], 1u);
+  EXPECT_EQ(sums.shapes, 10u);
+  EXPECT_TRUE(sums.flops[kBf16].value() == flops);
+  EXPECT_EQ(counter->calls_of(shape_of(2, 7, 11)), 7u);
+}
+
+// Also where no shape of it has a place.
+TEST(GemmTable, AnUnlistedGroupedCallIsOne) {
+  auto counter = std::make_unique<Counter>();
+  for (uint64_t i = 1; i <= 4000; ++i) counter->table.add(shape_of(i, 1, 1), 0);
+  const GemmSums before = counter->sums();
+  GemmPart part = GemmPart::kCall;
+  uint64_t groups = 0;
+  unsigned __int128 flops = 0;
+  for (uint64_t i = 1; groups < 64; ++i) {
+    const GemmShape shape = shape_of(5000 + i, 1, 1);
+    if (counter->table.note(shape) != GemmTable::kNoNumber) continue;
+    counter->table.add(shape, 0, part);
+    flops += shape.flops();
+    part = GemmPart::kFurther;
+    ++groups;
+  }
+  const GemmSums after = counter->sums();
+  EXPECT_EQ(after.calls[kBf16], before.calls[kBf16] + 1);
+  EXPECT_EQ(after.unlisted, before.unlisted + 1);
+  EXPECT_TRUE(after.flops[kBf16].value() == before.flops[kBf16].value() + flops);
+}
+
+TEST(GraphGemms, AGroupedCallIsOneALaunch) {
+  auto counter = std::make_unique<Counter>();
+  GemmPart part = GemmPart::kCall;
+  unsigned __int128 flops = 0;
+  for (uint64_t i = 1; i <= 64; ++i) {
+    const GemmShape shape = shape_of(i % 10 + 1, 7, 11);
+    counter->graphs.capture(&kGraph, 1, shape, 0, part);
+    flops += shape.flops();
+    part = GemmPart::kFurther;
+  }
+  counter->graphs.capture(&kGraph, 1, shape_of(4, 7, 11), 0);
+  flops += shape_of(4, 7, 11).flops();
+  EXPECT_EQ(counter->sums().captured, 2u);
+  EXPECT_EQ(counter->sums().in_no_graph, 2u);
+  counter->graphs.instantiate(&kExec, &kGraph);
+  for (int i = 0; i < 3; ++i) counter->graphs.launch(&kExec);
+  for (const bool destroyed : {false, true}) {
+    SCOPED_TRACE(destroyed);
+    const GemmSums sums = counter->sums();
+    EXPECT_EQ(sums.calls[kBf16], 6u);
+    EXPECT_EQ(sums.replayed, 6u);
+    EXPECT_EQ(sums.uncovered + sums.in_no_graph, 0u);
+    EXPECT_TRUE(sums.flops[kBf16].value() == 3 * flops);
+    EXPECT_EQ(counter->calls_of(shape_of(2, 7, 11)), 21u);
+    counter->graphs.destroy_exec(&kExec);
+  }
+}
+
 TEST(GraphGemms, FollowChildrenClonesAndUpdates) {
   auto counter = std::make_unique<Counter>();
   GraphGemms& graphs = counter->graphs;

@@ -76,8 +76,10 @@ class TrainingGemms {
       calls_.resize(static_cast<size_t>(static_cast<double>(calls_.size()) * training_.cut));
       for (const Call& call : calls_) table_->add(call.shape, call.thread);
     }
+    uint64_t further[kPrecisions];
+    table_->further(further);
     table_->counts(*counts_);
-    table_->sum(*counts_, &sums_);
+    table_->sum(*counts_, further, &sums_);
     table_->unlisted(&unlisted_);
   }
 

@@ -3,10 +3,10 @@
 #include <cuda.h>
 #include <cupti.h>
 #include <dlfcn.h>
-#include <link.h>
 #include <string.h>
 
 #include "profiler/cupti_library.hh"
+#include "profiler/object_walk.hh"
 
 namespace mfu::cupti {
 namespace {
@@ -57,28 +57,19 @@ void resolve(void* from, const char* name, F* out) {
   *out = reinterpret_cast<F>(dlsym(from, name));
 }
 
-struct MappedSearch {
-  const char* prefix;
-  char path[4096];
-};
-
-int note_mapped(dl_phdr_info* info, size_t, void* data) {
-  auto* search = static_cast<MappedSearch*>(data);
-  const char* path = info->dlpi_name;
-  if (path == nullptr) return 0;
-  const char* slash = strrchr(path, '/');
-  const char* base = slash != nullptr ? slash + 1 : path;
-  if (strncmp(base, search->prefix, strlen(search->prefix)) != 0) return 0;
-  if (strlen(path) >= sizeof(search->path)) return 0;
-  strcpy(search->path, path);
-  return 1;
-}
-
 // A library that the process has mapped already, under whatever path.
 void* mapped_library(const char* prefix) {
-  MappedSearch search{prefix, {}};
-  if (dl_iterate_phdr(note_mapped, &search) == 0) return nullptr;
-  return dlopen(search.path, RTLD_NOW | RTLD_NOLOAD);
+  char found[4096];
+  const bool none = for_each_object([&](const dl_phdr_info& info) {
+    const char* path = info.dlpi_name;
+    if (path == nullptr || strlen(path) >= sizeof(found)) return true;
+    const char* slash = strrchr(path, '/');
+    const char* base = slash != nullptr ? slash + 1 : path;
+    if (strncmp(base, prefix, strlen(prefix)) != 0) return true;
+    strcpy(found, path);
+    return false;
+  });
+  return none ? nullptr : dlopen(found, RTLD_NOW | RTLD_NOLOAD);
 }
 
 CUpti_ActivityKind cupti_kind(ActivityKind kind) {
@@ -98,6 +89,7 @@ CUpti_ActivityKind cupti_kind(ActivityKind kind) {
 }
 
 // Field by field: a whole struct, made and then copied, would be read back before it is stored.
+// What kernels alone have is nothing here.
 template <typename Record>
 void copy(ActivityKind kind, const Record& record, Activity* out) {
   out->kind = kind;
@@ -106,6 +98,8 @@ void copy(ActivityKind kind, const Record& record, Activity* out) {
   out->device = record.deviceId;
   out->stream = record.streamId;
   out->correlation = record.correlationId;
+  out->grid[0] = out->grid[1] = out->grid[2] = 0;
+  out->graph_node = 0;
   out->name = nullptr;
 }
 
@@ -231,7 +225,7 @@ bool next(uint8_t* buffer, size_t valid, void** cursor, Activity* out, int* resu
       copy(ActivityKind::kMemset, *reinterpret_cast<const CUpti_ActivityMemset4*>(record), out);
       return true;
     default:
-      out->kind = ActivityKind::kOther;
+      *out = {.kind = ActivityKind::kOther};
       return true;
   }
 }

@@ -31,7 +31,7 @@ struct Activity {
   uint32_t device;  // CUDA ordinal
   uint32_t stream;
   uint32_t correlation;  // of the launching call; the kernels of one graph launch share it
-  // Kernels only.
+  // Of kernels; 0 and null in others.
   uint32_t grid[3];
   uint64_t graph_node;  // 0: launched alone, or by a CUPTI that does not tell (CUDA 11.0)
   const char* name;     // CUPTI owns it

@@ -1,10 +1,10 @@
 #include "profiler/cupti_library.hh"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <string.h>
 
 #include "profiler/loaded_object.hh"
+#include "profiler/object_walk.hh"
 
 namespace mfu::cupti {
 namespace {
@@ -34,37 +34,34 @@ bool is_cupti(const char* path) {
   return (name[8] == '.' || name[8] == '-') && strstr(name, ".so") != nullptr;
 }
 
-int note(dl_phdr_info* info, size_t, void* data) {
-  auto* search = static_cast<Search*>(data);
-  const char* path = info->dlpi_name;
+void note(const dl_phdr_info& info, Search* search) {
+  const char* path = info.dlpi_name;
   if (search->count == kMostCandidates || path == nullptr || strlen(path) >= kPathSize ||
       !is_cupti(path)) {
-    return 0;
+    return;
   }
   Candidate& candidate = search->candidates[search->count++];
   strcpy(candidate.path, path);
-  const char* soname = LoadedObject(*info).soname();
+  const char* soname = LoadedObject(info).soname();
   if (soname != nullptr && strlen(soname) < sizeof(candidate.soname)) {
     strcpy(candidate.soname, soname);
   }
-  candidate.headers = info->dlpi_phdr;
+  candidate.headers = info.dlpi_phdr;
   ElfW(Addr) end = 0;
-  for (size_t i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& header = info->dlpi_phdr[i];
+  for (size_t i = 0; i < info.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = info.dlpi_phdr[i];
     if (header.p_type == PT_LOAD) end = header.p_vaddr + header.p_memsz;  // in ascending order
   }
-  candidate.begin = reinterpret_cast<const void*>(info->dlpi_addr);
-  candidate.end = reinterpret_cast<const void*>(info->dlpi_addr + end);
-  return 0;
+  candidate.begin = reinterpret_cast<const void*>(info.dlpi_addr);
+  candidate.end = reinterpret_cast<const void*>(info.dlpi_addr + end);
 }
 
 // Whom the object imports CUPTI's functions from.
-int count_imports(dl_phdr_info* info, size_t, void* data) {
-  auto* search = static_cast<Search*>(data);
+void count_imports(const dl_phdr_info& info, Search* search) {
   for (size_t i = 0; i < search->count; ++i) {
-    if (search->candidates[i].headers == info->dlpi_phdr) return 0;
+    if (search->candidates[i].headers == info.dlpi_phdr) return;
   }
-  LoadedObject object(*info);
+  LoadedObject object(info);
   object.for_each_import([&](const LoadedObject::Import& import) {
     if (strncmp(import.name, "cupti", 5) != 0) return;
     for (size_t i = 0; i < search->count; ++i) {
@@ -77,14 +74,19 @@ int count_imports(dl_phdr_info* info, size_t, void* data) {
       return;
     }
   });
-  return 0;
 }
 
 void* mapped_library() {
   static constinit Search search{};  // too large for a stack that is not ours
   search = {};
-  dl_iterate_phdr(note, &search);
-  if (search.count > 1) dl_iterate_phdr(count_imports, &search);
+  auto each = [](void (*look)(const dl_phdr_info&, Search*)) {
+    for_each_object([look](const dl_phdr_info& info) {
+      look(info, &search);
+      return true;
+    });
+  };
+  each(note);
+  if (search.count > 1) each(count_imports);
   const Candidate* best = nullptr;
   for (size_t i = 0; i < search.count; ++i) {
     const Candidate& candidate = search.candidates[i];

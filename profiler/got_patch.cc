@@ -6,8 +6,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "profiler/object_walk.hh"
+
 namespace mfu {
 namespace {
+
+// Looks at an object after which what it still lacks is taken for what it never gets: an import
+// that nobody defines (a weak one) stays as it is for ever.
+constexpr uint32_t kMostLooks = 60;
 
 // An atomic "add 0" by the kernel: tells without a fault, and without changing a bit.
 bool is_writable(void* address) {
@@ -16,33 +22,37 @@ bool is_writable(void* address) {
   return syscall(SYS_futex, &unused, FUTEX_WAKE_OP_PRIVATE, 0, nullptr, address, operation) >= 0;
 }
 
+enum class Written {
+  kYes,
+  kNo,        // not writable, or changed meanwhile
+  kTooEarly,  // the dynamic linker is still at work there
+};
+
 // Replaces the entry's value unless somebody else has changed it meanwhile: the dynamic linker, at
-// the first call of a function that is bound lazily.
-bool write(const LoadedObject& object, const LoadedObject::Import& import, void* value) {
+// the first call of a function that is bound lazily. `settled`: what the linker has not protected
+// until now it will not protect any more.
+Written write(const LoadedObject& object, const LoadedObject::Import& import, void* value,
+              bool settled) {
   void* seen = import.value;
   auto exchange = [&] {
     return __atomic_compare_exchange_n(import.entry, &seen, value, false, __ATOMIC_ACQ_REL,
-                                       __ATOMIC_ACQUIRE);
+                                       __ATOMIC_ACQUIRE)
+               ? Written::kYes
+               : Written::kNo;
   };
-  // To take the right to write away from an object that is still being relocated would be its end:
-  // what is writable stays so.
-  if (is_writable(import.entry)) return exchange();
-  if (!object.protected_after_relocation(import.entry)) return false;
+  const bool is_protected = object.protected_after_relocation(import.entry);
+  // While the linker relocates the object, to write here would be a fault as soon as it takes the
+  // right away, and for us to take it away would be one of the linker's.
+  if (is_writable(import.entry)) {
+    return is_protected && !settled ? Written::kTooEarly : exchange();
+  }
+  if (!is_protected) return Written::kNo;
   auto size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   auto* page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(import.entry) & ~(size - 1));
-  if (mprotect(page, size, PROT_READ | PROT_WRITE) != 0) return false;
-  bool done = exchange();
+  if (mprotect(page, size, PROT_READ | PROT_WRITE) != 0) return Written::kNo;
+  const Written done = exchange();
   mprotect(page, size, PROT_READ);
   return done;
-}
-
-// Each object of the process, until function(const dl_phdr_info&) returns false.
-template <typename Function>
-void for_each_object(Function&& function) {
-  auto call = [](dl_phdr_info* info, size_t, void* data) {
-    return (*static_cast<Function*>(data))(*info) ? 0 : 1;
-  };
-  dl_iterate_phdr(call, &function);
 }
 
 unsigned char initial(const char* name) {
@@ -65,7 +75,16 @@ void GotPatch::apply() {
   for (size_t i = 0; i < count_; ++i) initials_[initial(symbols_[i].name)] = true;
   name_libraries();
   for_each_object([this](const dl_phdr_info& info) {
-    if (!is_done(info)) patch(LoadedObject(info));
+    Visit untold{};  // the table is full
+    Visit* known = visit_of(info);
+    Visit& visit = known != nullptr ? *known : untold;
+    if (visit.complete >= kEnough || visit.looks >= kMostLooks) return true;
+    ++visit.looks;
+    if (patch(LoadedObject(info), visit.looks == kMostLooks)) {
+      ++visit.complete;
+    } else if (known != nullptr) {
+      again_ = true;
+    }
     return true;
   });
 }
@@ -104,34 +123,40 @@ void GotPatch::name_libraries() {
   });
 }
 
-// Whether the object needs no look any more; counts this one. Where the table is full, it does.
-bool GotPatch::is_done(const dl_phdr_info& info) {
+// The object's, or nullptr where the table is full.
+GotPatch::Visit* GotPatch::visit_of(const dl_phdr_info& info) {
   auto base = reinterpret_cast<uintptr_t>(info.dlpi_phdr);
   size_t at = base * 0x9e3779b97f4a7c15 >> 32;
   for (size_t probe = 0; probe < 64; ++probe) {
     Visit& visit = visits_[(at + probe) % kMostObjects];
-    if (visit.times == 0) visit.base = base;
-    if (visit.base == base) return ++visit.times > 2;
+    if (visit.looks == 0) visit.base = base;
+    if (visit.base == base) return &visit;
   }
-  return false;
+  return nullptr;
 }
 
-void GotPatch::patch(const LoadedObject& object) {
+// False: the dynamic linker is not through with an import that we want. `settled`: it is.
+bool GotPatch::patch(const LoadedObject& object, bool settled) {
   for (size_t i = 0; i < count_; ++i) {
-    if (object.contains(symbols_[i].replacement)) return;
+    if (object.contains(symbols_[i].replacement)) return true;
   }
+  bool complete = true;
   object.for_each_import([&](const LoadedObject::Import& import) {
     if (!initials_[initial(import.name)]) return;
     for (size_t i = 0; i < count_; ++i) {
       const Symbol& symbol = symbols_[i];
       if (strcmp(import.name, symbol.name) != 0) continue;
+      if (import.binding == LoadedObject::Binding::kNone) complete = false;
       if (import.value == symbol.replacement || !leads_to(object, import, i)) continue;
       if (original_of(symbol) == nullptr && import.binding == LoadedObject::Binding::kBound) {
         __atomic_store_n(symbol.original, import.value, __ATOMIC_RELEASE);
       }
-      if (write(object, import, symbol.replacement)) ++patched_[i];
+      const Written written = write(object, import, symbol.replacement, settled);
+      if (written == Written::kYes) ++patched_[i];
+      if (written == Written::kTooEarly) complete = false;
     }
   });
+  return complete;
 }
 
 bool GotPatch::leads_to(const LoadedObject& object, const LoadedObject::Import& import,
@@ -151,12 +176,8 @@ bool GotPatch::leads_to(const LoadedObject& object, const LoadedObject::Import& 
 }
 
 bool is_loaded(const void* address) {
-  bool found = false;
-  for_each_object([&](const dl_phdr_info& info) {
-    found = found || LoadedObject(info).contains(address);
-    return !found;
-  });
-  return found;
+  return !for_each_object(
+      [&](const dl_phdr_info& info) { return !LoadedObject(info).contains(address); });
 }
 
 }  // namespace mfu

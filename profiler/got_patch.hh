@@ -53,14 +53,16 @@ class GotPatch {
   static constexpr size_t kMostObjects = 2048;  // power of two
   struct Visit {
     uintptr_t base;
-    // Twice: an object that was still being loaded at the first time is whole at the second.
-    uint32_t times;
+    uint32_t looks;     // at the object
+    uint32_t complete;  // of them: those that found nothing that the dynamic linker was still at
   };
+  // Twice: of an object whose tables were not all there at the first look.
+  static constexpr uint32_t kEnough = 2;
 
   bool objects_have_come();
   void name_libraries();
-  bool is_done(const dl_phdr_info& info);
-  void patch(const LoadedObject& object);
+  Visit* visit_of(const dl_phdr_info& info);
+  bool patch(const LoadedObject& object, bool settled);
   bool leads_to(const LoadedObject& object, const LoadedObject::Import& import,
                 size_t symbol) const;
 

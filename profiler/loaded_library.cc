@@ -3,15 +3,10 @@
 #include <string.h>
 
 #include "profiler/loaded_object.hh"
+#include "profiler/object_walk.hh"
 
 namespace mfu::loaded_library {
 namespace {
-
-struct Search {
-  const char* stem;
-  const Function* functions;
-  size_t count;
-};
 
 bool is_called(const char* path, const char* stem) {
   if (path == nullptr) return false;
@@ -22,23 +17,18 @@ bool is_called(const char* path, const char* stem) {
   return (name[length] == '.' || name[length] == '-') && strstr(name, ".so") != nullptr;
 }
 
-int look(dl_phdr_info* info, size_t, void* data) {
-  const auto* search = static_cast<const Search*>(data);
-  if (!is_called(info->dlpi_name, search->stem)) return 0;
-  const LoadedObject object(*info);
-  for (size_t i = 0; i < search->count; ++i) {
-    const Function& function = search->functions[i];
-    void* found = object.function(function.name);
-    if (found != nullptr) __atomic_store_n(function.address, found, __ATOMIC_RELEASE);
-  }
-  return 1;
-}
-
 }  // namespace
 
 bool find(const char* stem, const Function* functions, size_t count) {
-  Search search{stem, functions, count};
-  return dl_iterate_phdr(look, &search) != 0;
+  return !for_each_object([&](const dl_phdr_info& info) {
+    if (!is_called(info.dlpi_name, stem)) return true;
+    const LoadedObject object(info);
+    for (size_t i = 0; i < count; ++i) {
+      void* found = object.function(functions[i].name);
+      if (found != nullptr) __atomic_store_n(functions[i].address, found, __ATOMIC_RELEASE);
+    }
+    return false;
+  });
 }
 
 }  // namespace mfu::loaded_library

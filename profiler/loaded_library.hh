@@ -1,4 +1,4 @@
-// Libraries that others have loaded, found by their file's name. Nothing is opened or locked.
+// Libraries that others have loaded, found by their file's name. Nothing is opened.
 #ifndef MFU_PROFILER_LOADED_LIBRARY_HH_
 #define MFU_PROFILER_LOADED_LIBRARY_HH_
 

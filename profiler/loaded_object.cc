@@ -1,6 +1,7 @@
 #include "profiler/loaded_object.hh"
 
 #include <string.h>
+#include <unistd.h>
 
 namespace mfu {
 namespace {
@@ -150,12 +151,15 @@ void* LoadedObject::function(const char* name) const {
 }
 
 bool LoadedObject::protected_after_relocation(const void* entry) const {
-  auto address = reinterpret_cast<ElfW(Addr)>(entry);
+  const auto address = reinterpret_cast<ElfW(Addr)>(entry);
+  const auto page = static_cast<ElfW(Addr)>(sysconf(_SC_PAGESIZE));
   for (size_t i = 0; i < info_.dlpi_phnum; ++i) {
     const ElfW(Phdr)& header = info_.dlpi_phdr[i];
     if (header.p_type != PT_GNU_RELRO) continue;
-    ElfW(Addr) begin = info_.dlpi_addr + header.p_vaddr;
-    if (address >= begin && address - begin < header.p_memsz) return true;
+    // A last page that is not all of it is left as it is.
+    const ElfW(Addr) begin = (info_.dlpi_addr + header.p_vaddr) & ~(page - 1);
+    const ElfW(Addr) end = (info_.dlpi_addr + header.p_vaddr + header.p_memsz) & ~(page - 1);
+    if (address >= begin && address < end) return true;
   }
   return false;
 }

@@ -39,7 +39,8 @@ class LoadedObject {
   // The function of this name that the object defines, whatever its version, or nullptr. By the
   // object's GNU hash table: the dynamic linker's locks are not taken.
   void* function(const char* name) const;
-  // Whether the entry lies where the dynamic linker takes the right to write away after relocation.
+  // Whether the entry lies in a page where the dynamic linker takes the right to write away after
+  // relocation.
   bool protected_after_relocation(const void* entry) const;
 
   // function(const Import&) for every imported function, also those whose address is only taken.

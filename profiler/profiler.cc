@@ -16,6 +16,7 @@
 #include "profiler/cupti_session.hh"
 #include "profiler/device_sensors.hh"
 #include "profiler/gemm_counter.hh"
+#include "profiler/object_walk.hh"
 #include "profiler/record.hh"
 #include "profiler/worker_thread.hh"
 
@@ -85,8 +86,20 @@ void on_exit() {
   if (done == 0) cupti_session::publish_without_cupti();
 }
 
+// Whose locks a child would inherit and nobody would open: NVML's and the dynamic linker's.
+void before_fork() {
+  device_sensors::hold();
+  object_walk::hold();
+}
+
+void after_fork() {
+  object_walk::release();
+  device_sensors::release();
+}
+
 void on_fork_in_child() {
   forked = true;
+  object_walk::abandon();
   cupti_session::abandon();
   communicators::abandon();
   gemm_counter::abandon();
@@ -117,7 +130,7 @@ void initialize() {
   const char* folder = getenv(kRecordFolderVariable);
   if (folder == nullptr || folder[0] != '/') return;
   owner = getpid();
-  pthread_atfork(device_sensors::hold, device_sensors::release, on_fork_in_child);
+  pthread_atfork(before_fork, after_fork, on_fork_in_child);
   communicators::open();
   gemm_counter::open();
   if (!cupti_session::open({folder, getenv(kCuptiVariable), budget_percent(), wake_worker})) return;

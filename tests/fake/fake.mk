@@ -93,6 +93,11 @@ $(B)/tests/unit/cublas_gate_test $(B)/tests/unit/gemm_counter_test: | $(addprefi
 # Parts of the injected library that no other test program needs.
 $(B)/tests/unit/got_patch_test: $(patsubst %,$(B)/obj/profiler/%.o,got_patch loaded_object)
 $(B)/tests/unit/record_clock_test: $(B)/obj/profiler/record_clock.o
+$(B)/tests/unit/activity_buffers_test: $(B)/obj/profiler/activity_buffers.o
+$(B)/tests/unit/cupti_gate_test: $(patsubst %,$(B)/obj/profiler/%.o,cupti_gate cupti_library loaded_object)
+$(B)/tests/unit/fork_test: $(B)/obj/profiler/loaded_object.o
+# A function of its own stands in the place of the C library's.
+$(B)/tests/unit/clock_step_test: LDLIBS := -rdynamic
 
 # NVML: as of today, as of CUDA 11 and without what is deprecated.
 FAKE_NVML := $(addprefix $(FAKE_DIR)/,libnvidia-ml.so.1 libnvidia-ml-old.so.1 libnvidia-ml-new.so.1)

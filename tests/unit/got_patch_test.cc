@@ -5,6 +5,7 @@
 #include <cupti.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cstdio>
 #include <fstream>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "profiler/object_walk.hh"
 #include "tests/fake/fake_process.hh"
 
 namespace mfu {
@@ -177,6 +179,99 @@ TEST(GotPatch, OriginalsMayComeLater) {
     EXPECT_EQ(patch.patched(0), 0u);
     open_cupti();
     patch.apply();
+    EXPECT_EQ(patch.patched(0), 1u);
+    EXPECT_EQ(call(client), kOurs);
+  });
+}
+
+// The entry of cuptiUnsubscribe in this library, and the page that it lies in.
+struct Entry {
+  explicit Entry(const std::string& library) {
+    for_each_object([&](const dl_phdr_info& info) {
+      if (!std::string(info.dlpi_name).ends_with("/" + library)) return true;
+      LoadedObject(info).for_each_import([&](const LoadedObject::Import& import) {
+        if (std::string(import.name) == "cuptiUnsubscribe") place = import.entry;
+      });
+      return false;
+    });
+    size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(place) & ~(size - 1));
+  }
+  void protect(int rights) { EXPECT_EQ(mprotect(page, size, rights), 0); }
+  void set(void* value) {
+    protect(PROT_READ | PROT_WRITE);
+    *place = value;
+    protect(PROT_READ);
+  }
+
+  void** place = nullptr;
+  void* page;
+  uintptr_t size;
+};
+
+// A large library takes the linker longer than two looks.
+TEST(GotPatch, AwaitsTheEndOfRelocation) {
+  in_process({}, [] {
+    open_cupti();
+    void* client = load("libkineto_client_now.so");
+    Entry entry("libkineto_client_now.so");
+    ASSERT_NE(entry.place, nullptr);
+    void* bound = *entry.place;
+    entry.set(nullptr);
+    static constinit GotPatch patch(kSymbols, 1);
+    for (int i = 0; i < 10; ++i) patch.apply();
+    EXPECT_EQ(patch.patched(0), 0u);
+    entry.set(bound);
+    patch.apply();
+    EXPECT_EQ(patch.patched(0), 1u);
+    EXPECT_EQ(call(client), kOurs);
+  });
+}
+
+// But what is never bound is not looked at for ever.
+TEST(GotPatch, GivesUpWhatIsNeverBound) {
+  in_process({}, [] {
+    open_cupti();
+    void* client = load("libkineto_client_now.so");
+    Entry entry("libkineto_client_now.so");
+    void* bound = *entry.place;
+    entry.set(nullptr);
+    static constinit GotPatch patch(kSymbols, 1);
+    for (int i = 0; i < 100; ++i) patch.apply();
+    entry.set(bound);
+    for (int i = 0; i < 10; ++i) patch.apply();
+    EXPECT_EQ(patch.patched(0), 0u);
+    EXPECT_EQ(call(client), CUPTI_ERROR_INVALID_PARAMETER);
+  });
+}
+
+// Where the linker is about to take the right to write away, a write could be a fault.
+TEST(GotPatch, WritesNotBeforeTheLinkerIsThrough) {
+  in_process({}, [] {
+    open_cupti();
+    void* client = load("libkineto_client_now.so");
+    Entry entry("libkineto_client_now.so");
+    ASSERT_NE(entry.place, nullptr);
+    entry.protect(PROT_READ | PROT_WRITE);
+    static constinit GotPatch patch(kSymbols, 1);
+    for (int i = 0; i < 10; ++i) patch.apply();
+    EXPECT_EQ(patch.patched(0), 0u);
+    entry.protect(PROT_READ);
+    patch.apply();
+    EXPECT_EQ(patch.patched(0), 1u);
+    EXPECT_EQ(call(client), kOurs);
+  });
+}
+
+// Unless it never does: then somebody else has given it back.
+TEST(GotPatch, WritesWhereNobodyProtects) {
+  in_process({}, [] {
+    open_cupti();
+    void* client = load("libkineto_client_now.so");
+    Entry entry("libkineto_client_now.so");
+    entry.protect(PROT_READ | PROT_WRITE);
+    static constinit GotPatch patch(kSymbols, 1);
+    for (int i = 0; i < 100; ++i) patch.apply();
     EXPECT_EQ(patch.patched(0), 1u);
     EXPECT_EQ(call(client), kOurs);
   });

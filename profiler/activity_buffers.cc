@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <span>
 
 #include "profiler/clock_ns.hh"
 
@@ -19,17 +20,24 @@ struct Buffer {
 };
 
 constinit pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-constinit Buffer buffers[kMostCount] = {};  // mapped from the front
+constinit Buffer buffers[kMostWithoutRefusal] = {};  // mapped from the front
 constinit bool refuses = false;
 constinit int waiting = 0;  // returned or digested
 constinit uint64_t returns = 0;
 constinit uint64_t last_return_ns = 0;
 constinit std::atomic<uint64_t> refusals{0};
-constinit std::atomic<uint64_t> mapped{0};
+constinit size_t mapped_count = 0;
+
+bool is_spare(size_t number) {
+  return number >= size_t{kMostWaiting};
+}
+
+std::span<Buffer> mapped() {
+  return {buffers, mapped_count};
+}
 
 Buffer* find(const uint8_t* memory) {
-  for (Buffer& buffer : buffers) {
-    if (buffer.content.memory == nullptr) return nullptr;
+  for (Buffer& buffer : mapped()) {
     if (buffer.content.memory == memory) return &buffer;
   }
   return nullptr;
@@ -38,17 +46,18 @@ Buffer* find(const uint8_t* memory) {
 // The first free one, so that few are touched where few suffice.
 Buffer* find_free() {
   if (refuses && waiting >= kMostWaiting) return nullptr;
-  for (Buffer& buffer : buffers) {
-    if (buffer.place != Buffer::kFree) continue;
-    if (buffer.content.memory != nullptr) return &buffer;
-    void* memory = mmap(nullptr, kSize, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return nullptr;
-    buffer.content.memory = static_cast<uint8_t*>(memory);
-    mapped += kSize;
-    return &buffer;
+  for (Buffer& buffer : mapped()) {
+    if (buffer.place == Buffer::kFree) return &buffer;
   }
-  return nullptr;
+  if (mapped_count == (refuses ? kMostCount : kMostWithoutRefusal)) return nullptr;
+  void* memory = mmap(nullptr, kSize, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  // A huge page would hold eight of them, for a thread that writes one record.
+  if (is_spare(mapped_count)) madvise(memory, kSize, MADV_NOHUGEPAGE);
+  Buffer& fresh = buffers[mapped_count++];
+  fresh.content.memory = static_cast<uint8_t*>(memory);
+  return &fresh;
 }
 
 }  // namespace
@@ -62,7 +71,7 @@ uint8_t* lend() {
   pthread_mutex_lock(&lock);
   if (Buffer* buffer = find_free()) {
     buffer->place = Buffer::kLent;
-    if (last_return_ns == 0) last_return_ns = clock_ns(CLOCK_REALTIME);
+    if (last_return_ns == 0) last_return_ns = clock_ns(CLOCK_MONOTONIC);
     memory = buffer->content.memory;
   }
   pthread_mutex_unlock(&lock);
@@ -81,7 +90,7 @@ bool take_back(const Returned& returned) {
     buffer->place = Buffer::kReturned;
     buffer->order = ++returns;
     ++waiting;
-    last_return_ns = clock_ns(CLOCK_REALTIME);
+    last_return_ns = clock_ns(CLOCK_MONOTONIC);
   }
   pthread_mutex_unlock(&lock);
   return buffer != nullptr;
@@ -97,7 +106,7 @@ bool scarce() {
 bool oldest(Returned* out) {
   Buffer* first = nullptr;
   pthread_mutex_lock(&lock);
-  for (Buffer& buffer : buffers) {
+  for (Buffer& buffer : mapped()) {
     if (buffer.place != Buffer::kReturned) continue;
     if (first == nullptr || buffer.order < first->order) first = &buffer;
   }
@@ -115,7 +124,7 @@ void recycle(uint8_t* memory) {
   pthread_mutex_unlock(&lock);
   if (buffer == nullptr) return;
   // CUPTI was promised zeros. Fresh pages are zero as well.
-  bool spare = buffer - buffers >= kMostWaiting;
+  const bool spare = is_spare(static_cast<size_t>(buffer - buffers));
   if (!spare || madvise(memory, kSize, MADV_DONTNEED) != 0) memset(memory, 0, kSize);
   pthread_mutex_lock(&lock);
   buffer->place = Buffer::kFree;
@@ -126,7 +135,7 @@ void recycle(uint8_t* memory) {
 uint64_t withheld_since_ns() {
   uint64_t since_ns = 0;
   pthread_mutex_lock(&lock);
-  for (const Buffer& buffer : buffers) {
+  for (const Buffer& buffer : mapped()) {
     if (buffer.place != Buffer::kLent) continue;
     // CUPTI may be writing: any byte but zero will do, and a record begins with its kind.
     auto* kind = reinterpret_cast<const uint32_t*>(buffer.content.memory);
@@ -138,7 +147,7 @@ uint64_t withheld_since_ns() {
 
 void forget_lent() {
   pthread_mutex_lock(&lock);
-  for (Buffer& buffer : buffers) {
+  for (Buffer& buffer : mapped()) {
     if (buffer.place == Buffer::kLent) buffer.place = Buffer::kForgotten;
   }
   last_return_ns = 0;
@@ -150,7 +159,10 @@ uint64_t take_refusals() {
 }
 
 uint64_t mapped_bytes() {
-  return mapped;
+  pthread_mutex_lock(&lock);
+  const uint64_t bytes = mapped_count * kSize;
+  pthread_mutex_unlock(&lock);
+  return bytes;
 }
 
 }  // namespace mfu::activity_buffers

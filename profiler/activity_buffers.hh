@@ -16,9 +16,13 @@ inline constexpr size_t kSize = 256 << 10;  // about 1,200 kernels
 // So many may wait to be digested; with more a burst has outrun us, and requests are refused. Those
 // that CUPTI holds open do not count: they are as many as the process has threads or contexts.
 inline constexpr int kMostWaiting = 32;  // 8 MiB
-// All together. A CUPTI that may crash when a request is refused gets these also in a burst. What
-// lies beyond kMostWaiting gives its memory back after each use.
-inline constexpr int kMostCount = 128;
+// All together, for a CUPTI that copes with a refusal.
+inline constexpr size_t kMostCount = 128;
+// And for one that may crash: a buffer for each of so many launching threads, also in a burst. They
+// are address space alone until CUPTI writes to them, and what lies beyond kMostWaiting gives its
+// memory back after each use: 8 MiB stay, 4 KiB more for each thread that has just begun to launch,
+// 256 MiB at the very most, where all of a thousand threads fill theirs in the same second.
+inline constexpr size_t kMostWithoutRefusal = 1024;
 
 struct Returned {
   uint8_t* memory;
@@ -30,7 +34,8 @@ struct Returned {
 // `may_refuse`: this CUPTI copes with lend() returning nullptr. Call before the first lend().
 void set_refusal(bool may_refuse);
 
-// A zeroed buffer of kSize bytes, or nullptr, which counts as a refusal.
+// A zeroed buffer of kSize bytes, or nullptr, which counts as a refusal. A CUPTI that does not cope
+// gets nullptr only where there is no more memory, or by its 1025th thread.
 uint8_t* lend();
 
 // False when the memory is not of this pool: another client's buffer.
@@ -43,7 +48,7 @@ bool scarce();
 bool oldest(Returned* out);
 void recycle(uint8_t* memory);
 
-// When the last buffer came back (CLOCK_REALTIME; before the first one, when it was lent), if one
+// When the last buffer came back (CLOCK_MONOTONIC; before the first one, when it was lent), if one
 // that is lent holds records; 0 if none does. Records that lie there and do not come, not even when
 // CUPTI is flushed, have gone to another client that has put its callbacks in the place of ours.
 uint64_t withheld_since_ns();

@@ -44,8 +44,11 @@ constinit std::atomic<uint64_t> away_since_ns{0};   // of kYielded: everything b
 constinit std::atomic<bool> missing_before{false};  // records were dropped before we gave way
 constinit bool stays_away = false;                  // CUPTI would not have us back
 constinit bool may_refuse = false;
-constinit std::atomic<bool> closed{false};  // nothing of ours is in CUPTI any more
-constinit std::atomic<uint64_t> last_look_ns{0};
+constinit std::atomic<bool> closed{false};        // nothing of ours is in CUPTI any more
+constinit std::atomic<uint64_t> last_look_ns{0};  // CLOCK_REALTIME: records are compared with it
+// CLOCK_MONOTONIC, whoever sets the clock: of that look, and of the session's begin.
+constinit uint64_t looked_ns = 0;
+constinit uint64_t opened_ns = 0;
 constinit std::atomic<uint64_t> callback_ns{0};
 constinit std::atomic<CuptiCall> call_under_way{CuptiCall::kNone};  // the worker's
 constinit std::atomic<bool> abandoned{false};                       // in a forked child
@@ -62,8 +65,9 @@ void fail(CuptiCall call, int result) {
 
 // Records that lie in a buffer and do not come: of an operation that takes its time, or another
 // client's by now. Until they come they count as lost; at the end there is nothing left to come.
-uint64_t withheld_ns(uint64_t now_ns, bool last) {
+uint64_t withheld_ns(bool last) {
   uint64_t since_ns = activity_buffers::withheld_since_ns();
+  uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
   if (since_ns == 0 || now_ns <= since_ns) return 0;
   return last || now_ns - since_ns > kPatienceNs ? now_ns - since_ns : 0;
 }
@@ -73,7 +77,7 @@ uint64_t unobserved_ns(uint64_t now_ns, bool last) {
   uint64_t since_ns = away_since_ns;
   switch (mode) {
     case Mode::kArmed:
-      return withheld_ns(now_ns, last);
+      return withheld_ns(last);
     case Mode::kYielded:
       return now_ns > since_ns ? now_ns - since_ns : 0;
     default:
@@ -180,15 +184,24 @@ bool digest_returned() {
   return activity_buffers::take_refusals() + missing != 0;
 }
 
+void note_look(uint64_t now_ns) {
+  last_look_ns = now_ns;
+  looked_ns = clock_ns(CLOCK_MONOTONIC);
+}
+
 void take_returned() {
   bool lossy = digest_returned();
   lossy = missing_before.exchange(false) || lossy;
   uint64_t now_ns = clock_ns(CLOCK_REALTIME);
-  if (mode == Mode::kYielded) now_ns = std::min<uint64_t>(now_ns, away_since_ns);
+  uint64_t since_ns = clock_ns(CLOCK_MONOTONIC) - looked_ns;
+  if (mode == Mode::kYielded) {
+    now_ns = std::min<uint64_t>(now_ns, away_since_ns);
+    if (now_ns <= last_look_ns) return;
+    since_ns = now_ns - last_look_ns;
+  }
   // Records went missing at some time since the last look: nothing is known of all of it.
-  if (now_ns <= last_look_ns) return;
-  if (lossy) process_record::add_lost(now_ns - last_look_ns);
-  last_look_ns = now_ns;
+  if (lossy) process_record::add_lost(since_ns);
+  note_look(now_ns);
 }
 
 // Takes our hands off CUPTI.
@@ -259,7 +272,7 @@ void come_back() {
   } else {
     uint64_t now_ns = clock_ns(CLOCK_REALTIME);
     if (now_ns > since_ns) process_record::add_lost(now_ns - since_ns);
-    last_look_ns = now_ns;
+    note_look(now_ns);
     process_record::forgive(State::kCuptiBusy);
     mode = Mode::kArmed;
   }
@@ -314,11 +327,12 @@ void arm_first() {
 
 bool open(const Settings& wanted) {
   settings = wanted;
+  opened_ns = clock_ns(CLOCK_MONOTONIC);
   return process_record::create(settings.record_folder);
 }
 
 void arm() {
-  last_look_ns = process_record::started_ns();
+  note_look(process_record::started_ns());
   arm_first();
   publish(last_look_ns, 0, false);
 }
@@ -343,9 +357,7 @@ void turn(bool last) {
   if (mode != Mode::kOff) take_returned();
   if (!last) come_back();
   process_record::describe_devices();
-  uint64_t now_ns = clock_ns(CLOCK_REALTIME);
-  uint64_t started_ns = process_record::started_ns();
-  uint64_t age_ns = now_ns > started_ns ? now_ns - started_ns : 0;
+  uint64_t age_ns = clock_ns(CLOCK_MONOTONIC) - opened_ns;
   uint64_t worker_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) + device_sensors::cpu_ns();
   double cost_ns = static_cast<double>(worker_ns + callback_ns);
   if (!last && settings.budget_percent > 0 && age_ns > kCostWindowNs &&
@@ -357,7 +369,7 @@ void turn(bool last) {
     process_record::fail(State::kStoodDown, CuptiCall::kNone, 0);
   }
   if (last) device_sensors::finish();
-  publish(now_ns, worker_ns, last);
+  publish(clock_ns(CLOCK_REALTIME), worker_ns, last);
 }
 
 void drain() {

@@ -49,7 +49,7 @@ constinit const char* folder = nullptr;
 constinit char kept_path[1024] = {};  // "FOLDER/JOB.STEP.TASK.PID"; empty: nothing is kept
 constinit StorageFold storage{};      // of the thread that publishes
 constinit bool no_sensors = false;    // the user wants none
-constinit uint64_t kept_ns = 0;       // when
+constinit uint64_t kept_ns = 0;       // when (CLOCK_MONOTONIC)
 constinit bool finished = false;      // the last word was published
 constinit bool slots_failed = false;  // a device could not get a record
 constinit bool file_failed = false;   // a record's file has lost its memory
@@ -257,7 +257,7 @@ bool create(const char* record_folder) {
   prepare_keeping(record);
   const char* sensors = getenv(kSensorsVariable);
   no_sensors = sensors != nullptr && strcmp(sensors, "off") == 0;
-  kept_ns = record.started_ns;
+  kept_ns = clock_ns(CLOCK_MONOTONIC);
   if (devices[0].file.create(folder, record.pid)) return true;
   note_on_board(folder, errno);
   return false;
@@ -366,8 +366,8 @@ void publish(uint64_t now_ns, const Account& account, bool last) {
     }
     publish_locked(now_ns, last);
   }
-  if (!last && now_ns < kept_ns + kKeepEveryNs) return;
-  kept_ns = now_ns;
+  if (!last && at_ns < kept_ns + kKeepEveryNs) return;
+  kept_ns = at_ns;
   keep();
 }
 

@@ -71,9 +71,6 @@ tl::expected<void, std::string> expand_part(std::string_view part,
     const size_t open = std::min(rest.find('['), rest.size());
     const std::string_view text = rest.substr(0, open);
     if (text.find(']') != std::string_view::npos) return wrong(part, "a ']' without '['");
-    if (open == rest.size() && rest.data() != part.data()) {
-      return wrong(part, "text behind the last bracket, which Slurm refuses");
-    }
     for (std::string& name : made) name.append(text);
     if (made.front().size() > kLongestName) return wrong(part, "a name is too long");
     if (open == rest.size()) break;

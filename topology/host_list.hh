@@ -1,8 +1,9 @@
 // Slurm's hostlists: "dgx[001-032,040],login1" for many names in a few characters.
 //
 // Read as Slurm reads them: several brackets in a name ("rack[1-2]n[01-04]", the last one turns
-// fastest), leading zeros kept by the width of a range's first number, "[8-12]" without any;
-// nothing behind the last bracket. Written with one bracket, at the number that ends the name.
+// fastest), leading zeros kept by the width of a range's first number, "[8-12]" without any, text
+// behind the last bracket ("node[01-10]-int", since 23.11). Written with one bracket, at the number
+// that ends the name.
 #ifndef MFU_TOPOLOGY_HOST_LIST_HH_
 #define MFU_TOPOLOGY_HOST_LIST_HH_
 

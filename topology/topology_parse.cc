@@ -43,7 +43,8 @@ class Lines {
     bool joined = true;
     while (joined && !rest_.empty()) {
       const size_t end = std::min(rest_.find('\n'), rest_.size());
-      std::string_view one = trimmed(without_comment(rest_.substr(0, end)));
+      std::string_view one = without_comment(rest_.substr(0, end));
+      while (!one.empty() && is_blank(one.back())) one.remove_suffix(1);
       rest_.remove_prefix(std::min(end + 1, rest_.size()));
       ++read_;
       size_t slashes = 0;
@@ -57,8 +58,10 @@ class Lines {
 
  private:
   static std::string_view without_comment(std::string_view line) {
+    size_t slashes = 0;  // in front of it
     for (size_t at = 0; at < line.size(); ++at) {
-      if (line[at] == '#' && (at == 0 || line[at - 1] != '\\')) return line.substr(0, at);
+      if (line[at] == '#' && slashes % 2 == 0) return line.substr(0, at);
+      slashes = line[at] == '\\' ? slashes + 1 : 0;
     }
     return line;
   }
@@ -148,6 +151,7 @@ class Builder {
       topology.block_sizes = std::move(*sizes);
       return "";
     }
+    if (key == "blocklevels") return "BlockLevels is of Slurm 23.11: later ones have BlockSizes";
     if (key == "ringname") return "topology/ring is not known to this program: tree and block are";
     return "a line begins with SwitchName=, BlockName= or BlockSizes=, not with '" + key + "'";
   }
@@ -219,6 +223,9 @@ tl::expected<TopologyFile, std::string> parse_topology_conf(std::string_view tex
   if (!notes) return Wrong(notes.error());
   TopologyFile file;
   file.notes = std::move(*notes);
+  if (std::string note = small_blocks_note(topology); !note.empty()) {
+    file.notes.push_back(std::move(note));
+  }
   file.topologies.push_back(std::move(topology));
   return file;
 }

@@ -3,7 +3,7 @@
 //
 // Slurm's syntax: KEY=VALUE words, blanks around the '=' allowed, keys in any case, values bare or
 // in double quotes, '#' to the end of the line is a comment ("\#" is not), a backslash at the end
-// of a line joins the next one. LinkSpeed is ignored, as Slurm does.
+// of a line joins the next one, whose blanks in front count. LinkSpeed is ignored, as Slurm does.
 #ifndef MFU_TOPOLOGY_TOPOLOGY_PARSE_HH_
 #define MFU_TOPOLOGY_TOPOLOGY_PARSE_HH_
 
@@ -19,7 +19,7 @@ namespace mfu {
 // One for topology.conf, several for topology.yaml.
 struct TopologyFile {
   std::vector<Topology> topologies;  // each is as check_topology wants it
-  std::vector<std::string> notes;    // check_topology's, and what was skipped
+  std::vector<std::string> notes;    // check_topology's, small_blocks_note's, and what was skipped
 };
 
 // Errors: "`where`: line 12: what is wrong".

@@ -149,8 +149,10 @@ class Parser {
       const std::string_view name = child.name();
       if (name != "nvlink" && name != "xgmi") continue;
       const std::string target = canonical_bus_id(attribute(child, "target"));
-      if (target.empty() || links_.size() >= kMostDevices) continue;
+      // A virtual machine with GPUs of H100 on does not see the switches, whose bus id is
+      // "fffffff:ffff:ff" then.
       const bool to_switch = number(attribute(child, "tclass"), 16) >> 8 == 0x0680;
+      if ((target.empty() && !to_switch) || links_.size() >= kMostDevices) continue;
       links_.push_back({map.gpus.size(), target, to_switch});
     }
     gpu.pci = std::move(pci);

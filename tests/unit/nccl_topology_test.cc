@@ -96,6 +96,25 @@ TEST(NcclTopology, ReadsNvlinks) {
   EXPECT_TRUE(map_of("azure-ndv5-topo.xml").nvlinks.empty());
 }
 
+// The bus id of a switch that a virtual machine does not see.
+TEST(NcclTopology, SwitchesOfAVirtualMachineJoinItsGpus) {
+  auto linked = [](const std::string& target, const std::string& tclass) {
+    std::string text = "<system><cpu numaid=\"0\">";
+    for (const char* domain : {"0001", "0002"}) {
+      text += std::string("<pci busid=\"") + domain + ":00:00.0\" class=\"0x030200\"><gpu>" +
+              "<nvlink target=\"" + target + "\" count=\"18\" tclass=\"" + tclass +
+              "\"/></gpu></pci>";
+    }
+    const auto map = parse_nccl_topology(text + "</cpu></system>", "vm");
+    EXPECT_TRUE(map) << map.error();
+    return map && !map->nvlinks.empty() && map->nvlinked(0, 1) && map->nvlinked(1, 0);
+  };
+  EXPECT_TRUE(linked("fffffff:ffff:ff", "0x068000"));
+  EXPECT_TRUE(linked("0000:c4:00.0", "0x068000"));
+  EXPECT_FALSE(linked("fffffff:ffff:ff", "0x060400"));
+  EXPECT_FALSE(linked("fffffff:ffff:ff", ""));
+}
+
 std::string error_of(const std::string& text) {
   const auto map = parse_nccl_topology(text, "x.xml");
   return map ? "none" : map.error();

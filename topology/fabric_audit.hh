@@ -21,15 +21,19 @@ struct FabricFinding {
   uint32_t leaf = kNoIndex;  // index into FabricRoles::leaves, if it is about one and no host
 };
 
-// "rail-swapped", high: a host's device is on the leaf where its peers have another one.
+// "rail-swapped", high: a host's device is on the leaf where its peers have another one. Hosts with
+// half of their unit's rails or fewer have none to swap.
 std::vector<FabricFinding> find_swapped_rails(const Fabric& fabric, const FabricRoles& roles);
-// "rail-elsewhere", high: a port of a host is linked to a leaf of another unit.
+// "rail-elsewhere", high: a port of a host is linked to a leaf of another unit. Not of a machine
+// without a Slurm name that has less than half of the rails of its own unit: it is taken for
+// something else than a compute node.
 std::vector<FabricFinding> find_rails_elsewhere(const Fabric& fabric, const FabricRoles& roles);
 // "rail-missing", high: a host has fewer rails than most of its unit, or its unit has no leaf for a
-// rail that its peers have. A machine without a Slurm name that has less than half of them is taken
-// for something else than a compute node.
+// rail that its peers have. Not of such a machine either; and half of them or fewer on three hosts
+// and a quarter of the unit are how these were built.
 std::vector<FabricFinding> find_missing_rails(const Fabric& fabric, const FabricRoles& roles);
-// "link-slower", high: width or speed below those of most links of its kind.
+// "link-slower", high: width or speed below those of most links of its kind. A half or a quarter of
+// it on three links and a quarter of all is how these are cabled: splitters.
 std::vector<FabricFinding> find_slower_links(const Fabric& fabric, const FabricRoles& roles);
 // "leaf-uplinks", warning: fewer than most leaves of its pod.
 std::vector<FabricFinding> find_weak_leaves(const Fabric& fabric, const FabricRoles& roles);

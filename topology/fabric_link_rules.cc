@@ -44,6 +44,13 @@ const FabricPort* other_end(const Fabric& fabric, const FabricPort& port) {
   return found == ports.end() || found->number != port.peer_port ? nullptr : &*found;
 }
 
+// A rate that so many have by a cable: splitters leave a half or a quarter. Links that came up
+// slowly have less.
+bool is_cabled_so(const PeerCount<Rate>& peers, const Rate& rate, const Rate& usual) {
+  const auto total = [](const Rate& of) { return uint64_t{of.first} * of.second; };
+  return peers.is_common(rate) && 4 * total(rate) >= total(usual);
+}
+
 struct Link {
   uint32_t node;  // the adapter, or the switch of the lower level
   const FabricPort* port;
@@ -120,7 +127,8 @@ std::vector<FabricFinding> find_slower_links(const Fabric& fabric, const FabricR
     const PeerCount<Rate>& own = peers[link.kind];
     const Rate* usual = own.usual();
     if (usual == nullptr ||
-        (link.rate.first >= usual->first && link.rate.second >= usual->second)) {
+        (link.rate.first >= usual->first && link.rate.second >= usual->second) ||
+        is_cabled_so(own, link.rate, *usual)) {
       continue;
     }
     const FabricNode& node = fabric.nodes[link.node];

@@ -19,6 +19,11 @@ class PeerCount {
     const auto found = count_.find(value);
     return found == count_.end() ? 0 : found->second;
   }
+  // Whether so many have it that it is how they were made: three, and a quarter of all.
+  bool is_common(const Value& value) const {
+    const uint32_t count = with(value);
+    return count >= 3 && 4 * count >= peers_;
+  }
   // The most common value, if at least half of three peers or more have it; else null. Of two that
   // are as common the larger one.
   const Value* usual() const {

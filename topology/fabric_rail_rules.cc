@@ -50,6 +50,17 @@ uint32_t rails_of(const FabricHost& host) {
   return static_cast<uint32_t>(count);
 }
 
+// Built with few adapters: one that serves a unit of two rails, two of four. Faults take one rail
+// of many, not half of all.
+bool has_half(uint32_t rails, uint32_t of) {
+  return 2 * rails <= of;
+}
+
+// Something else than a compute node: a login node, a server, a gateway.
+bool is_other_machine(const FabricHost& host, uint32_t rails, uint32_t expected) {
+  return !host.slurm_name && 2 * rails < expected;
+}
+
 // The device of a rail, as other units have it; empty if none has.
 std::string device_of_rail(const FabricRoles& roles, uint32_t rail, uint32_t rails) {
   for (const FabricLeaf& leaf : roles.leaves) {
@@ -68,7 +79,10 @@ std::vector<FabricFinding> find_swapped_rails(const Fabric& fabric, const Fabric
   for (uint32_t h = 0; h < roles.hosts.size(); ++h) {
     std::string evidence;
     std::string where;
-    for (const HostPort& port : roles.hosts[h].ports) {
+    const FabricHost& host = roles.hosts[h];
+    // Such a host counts its devices otherwise than those with all of them.
+    if (host.unit != kNoIndex && has_half(rails_of(host), roles.units[host.unit].rails)) continue;
+    for (const HostPort& port : host.ports) {
       const FabricLeaf& leaf = roles.leaves[port.leaf];
       const std::string& device = roles.devices[port.adapter];
       // A device that is usual on no leaf of the unit says nothing about rails.
@@ -90,7 +104,7 @@ std::vector<FabricFinding> find_swapped_rails(const Fabric& fabric, const Fabric
              " and ");
     }
     if (evidence.empty()) continue;
-    findings.push_back({{"rail-swapped", Severity::kHigh, roles.hosts[h].name, evidence,
+    findings.push_back({{"rail-swapped", Severity::kHigh, host.name, evidence,
                          "put the cables at " + where +
                              " right, or see with ibdev2netdev whether the host only names its "
                              "devices in another order"},
@@ -104,6 +118,13 @@ std::vector<FabricFinding> find_rails_elsewhere(const Fabric& fabric, const Fabr
   std::vector<FabricFinding> findings;
   for (uint32_t h = 0; h < roles.hosts.size(); ++h) {
     const FabricHost& host = roles.hosts[h];
+    const auto own = std::count_if(host.ports.begin(), host.ports.end(), [&](const HostPort& port) {
+      return roles.leaves[port.leaf].unit == host.unit;
+    });
+    if (host.ports.empty() ||
+        is_other_machine(host, static_cast<uint32_t>(own), roles.units[host.unit].rails)) {
+      continue;
+    }
     std::string evidence;
     std::string remedy;
     for (const HostPort& port : host.ports) {
@@ -138,7 +159,8 @@ std::vector<FabricFinding> find_missing_rails(const Fabric& fabric, const Fabric
     for (uint32_t h : unit.hosts) {
       const FabricHost& host = roles.hosts[h];
       const uint32_t rails = rails_of(host);
-      if (rails >= expected || (2 * rails < expected && !host.slurm_name)) continue;
+      if (rails >= expected || is_other_machine(host, rails, expected)) continue;
+      if (!lacks_leaf && has_half(rails, expected) && peers.is_common(rails)) continue;
       std::string missing;
       bool no_leaf = false;
       std::string leaf_to_look_at;

@@ -83,6 +83,29 @@ TEST(FabricAudit, PortInAnotherUnit) {
              "mostly on the unit of leaf-p1-u2-r1"}));
 }
 
+// A server of two units, whose leaves its cables go to for the sake of it.
+TEST(FabricAudit, AFewPortsInTwoUnitsAreAnotherMachine) {
+  auto fabric_with = [](std::initializer_list<const char*> leaves) {
+    FabricMaker maker;
+    maker.fabric = make_fabric({});
+    uint32_t device = 0;
+    for (const char* leaf : leaves) {
+      const uint32_t adapter =
+          maker.add(FabricKind::kAdapter, "store mlx5_" + std::to_string(device++), 1);
+      maker.link(adapter, 1,
+                 node_called(maker.fabric, std::string("MF0;leaf-p1-") + leaf + ":MQM9700/U1"), 40,
+                 "NDR");
+    }
+    return maker.made();
+  };
+  EXPECT_EQ(told(audited(fabric_with({"u1-r1", "u2-r1"}))), Lines());
+  const Fabric fabric = fabric_with({"u1-r1", "u2-r1"});
+  const NodeNames names{{fabric.nodes[node_called(fabric, "store mlx5_0")].guid, "gpu9"},
+                        {fabric.nodes[node_called(fabric, "store mlx5_1")].guid, "gpu9"}};
+  EXPECT_EQ(find_rails_elsewhere(fabric, find_roles(fabric, names)).size(), 1u);
+  EXPECT_EQ(told(audited(fabric_with({"u1-r1", "u1-r2", "u2-r3"}))).size(), 2u);
+}
+
 TEST(FabricAudit, MissingRail) {
   Fabric fabric = make_fabric({});
   cut_link(&fabric, node_called(fabric, "node3 mlx5_1"), 1);
@@ -119,6 +142,78 @@ TEST(FabricAudit, AFewRailsAreAnotherMachineUnlessSlurmKnowsIt) {
       told(find_missing_rails(fabric, roles)),
       Lines{"high rail-missing | gpu3 | 1 of 4 rails: without rail 1 (mlx5_1), rail 2 (mlx5_2), "
             "rail 3 (mlx5_3); 3 of 4 hosts of its unit have all"});
+}
+
+// Hosts with one adapter beside hosts with two, on this leaf or on that one.
+TEST(FabricAudit, ManyHostsWithHalfOfTheRailsWereBuiltSo) {
+  FabricPlan plan;
+  plan.units = 1;
+  plan.hosts = 12;
+  plan.rails = 2;
+  auto built = [&plan](uint32_t single) {
+    Fabric fabric = make_fabric(plan);
+    for (uint32_t h = 1; h <= single; ++h) {
+      const std::string name = "node" + std::to_string(h);
+      cut_link(&fabric, node_called(fabric, name + (h % 2 == 0 ? " mlx5_0" : " mlx5_1")), 1);
+      if (h % 2 == 1 || plan.rails > 2) continue;
+      // The first adapter is called so wherever it is linked.
+      std::swap(fabric.nodes[node_called(fabric, name + " mlx5_0")].description,
+                fabric.nodes[node_called(fabric, name + " mlx5_1")].description);
+    }
+    return told(audited(fabric));
+  };
+  EXPECT_EQ(built(5), Lines());
+  EXPECT_EQ(built(3), Lines());
+  EXPECT_EQ(
+      built(2),
+      (Lines{"high rail-missing | node1 | 1 of 2 rails: without rail 1 (mlx5_1); 10 of 12 hosts "
+             "of its unit have all",
+             "high rail-missing | node2 | 1 of 2 rails: without rail 0 (mlx5_0); 10 of 12 hosts "
+             "of its unit have all"}));
+  // One rail of many is a fault, however many hosts have it.
+  plan.rails = 4;
+  EXPECT_EQ(built(4).size(), 4u);
+}
+
+TEST(FabricAudit, HostsWithHalfOfTheRailsHaveNoneToSwap) {
+  FabricPlan plan;
+  plan.hosts = 12;
+  Fabric fabric = make_fabric(plan);
+  // mlx5_0 and mlx5_1, at the leaves of the first and the third rail.
+  for (const std::string name : {"node2", "node3", "node4"}) {
+    const uint32_t second = node_called(fabric, name + " mlx5_1");
+    cut_link(&fabric, second, 1);
+    cut_link(&fabric, node_called(fabric, name + " mlx5_3"), 1);
+    std::swap(fabric.nodes[second].description,
+              fabric.nodes[node_called(fabric, name + " mlx5_2")].description);
+  }
+  EXPECT_EQ(told(audited(fabric)), Lines());
+}
+
+// HDR100 and NDR200: a cable that serves two hosts.
+TEST(FabricAudit, RatesOfManyAreHowTheyAreCabled) {
+  FabricPlan plan;
+  plan.hosts = 6;
+  plan.units = 2;
+  plan.rails = 1;
+  auto slower = [&plan](uint32_t hosts, uint8_t width, const char* lane) {
+    Fabric fabric = make_fabric(plan);
+    for (uint32_t h = 1; h <= hosts; ++h) {
+      change_link(&fabric, node_called(fabric, "node" + std::to_string(h) + " mlx5_0"), 1,
+                  [&](FabricPort& port) {
+                    port.width = width;
+                    port.lane_mbps = lane_rate_mbps(lane);
+                  });
+    }
+    return told(audited(fabric)).size();
+  };
+  EXPECT_EQ(slower(4, 2, "NDR"), 0u);
+  EXPECT_EQ(slower(3, 2, "NDR"), 0u);
+  EXPECT_EQ(slower(3, 1, "NDR"), 0u);
+  EXPECT_EQ(slower(2, 2, "NDR"), 2u);
+  EXPECT_EQ(slower(4, 4, "SDR"), 4u);
+  plan.hosts = 10;
+  EXPECT_EQ(slower(4, 2, "NDR"), 4u);  // of 20
 }
 
 TEST(FabricAudit, SlowerAndNarrowerLinks) {

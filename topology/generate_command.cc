@@ -7,12 +7,14 @@
 #include <iostream>
 #include <iterator>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "topology/command_line.hh"
 #include "topology/fabric_text.hh"
 #include "topology/host_list.hh"
 #include "topology/node_file.hh"
+#include "topology/text_table.hh"
 #include "topology/topology_diff.hh"
 #include "topology/topology_generate.hh"
 #include "topology/topology_names.hh"
@@ -57,7 +59,8 @@ void add_options(options::options_description* shown, Given* given) {
   add("cliques", options::value(&given->cliques)->value_name("FILE"),
       "lines of NODE CLIQUE: NVLink domains, which are the blocks then");
   add("block-sizes", options::value(&given->sizes)->value_name("N,..."),
-      "nodes of a base block, and of larger ones; blocks with fewer nodes are left out");
+      "nodes of a base block, and of larger ones; blocks with fewer nodes are left out of a "
+      "topology.conf");
   add("overlap", options::value(&given->overlap)->default_value(0.5, "0.5")->value_name("SHARE"),
       "leaves are merged if they share this much of their hosts");
   add("root", options::bool_switch(&given->root),
@@ -152,9 +155,7 @@ class Generator {
   }
 
   // Throws CommandFailed when there is nothing to make it of.
-  Topology make(TopologyKind kind, const std::vector<uint32_t>& sizes = {}) {
-    GenerateOptions options = options_;
-    if (options.block_sizes.empty()) options.block_sizes = sizes;
+  Topology make(TopologyKind kind, const GenerateOptions& options) {
     auto made = kind == TopologyKind::kTree
                     ? generate_tree(snapshot_.fabric, roles_, nodes_, options)
                     : generate_blocks(snapshot_.fabric, roles_, nodes_, options);
@@ -175,6 +176,7 @@ class Generator {
     return lines;
   }
 
+  const GenerateOptions& options() const { return options_; }
   const std::vector<std::string>& notes() const { return notes_; }
   bool has_blocks() const { return !options_.cliques.empty() || !options_.block_sizes.empty(); }
 
@@ -190,22 +192,45 @@ class Generator {
 std::string generate(const Given& given) {
   Generator generator(given);
   std::vector<Topology> topologies;
+  GenerateOptions options = generator.options();
+  // Whatever reads a topology.yaml takes small blocks too.
+  if (given.format == "yaml") options.keeps_small = [](const TopologyBlock&) { return true; };
   if (given.format == "tree" || given.format == "yaml") {
-    topologies.push_back(generator.make(TopologyKind::kTree));
+    topologies.push_back(generator.make(TopologyKind::kTree, options));
     topologies.back().name = "tree";
   }
   if (given.format == "block" || (given.format == "yaml" && generator.has_blocks())) {
-    topologies.push_back(generator.make(TopologyKind::kBlock));
+    topologies.push_back(generator.make(TopologyKind::kBlock, options));
     topologies.back().name = "block";
   }
   if (topologies.empty()) throw WrongUsage{"--format is tree, block or yaml"};
   topologies.front().cluster_default = true;
   for (const std::string& note : generator.notes()) {
-    std::cerr << "mfu-topo generate: " << note << '\n';
+    std::cerr << "mfu-topo generate: " << printable(note) << '\n';
   }
   const auto comments = generator.comments();
   return given.format == "yaml" ? write_topology_yaml(topologies, comments)
                                 : write_topology_conf(topologies.front(), comments);
+}
+
+// Blocks as the file in use has them: with no sizes where it says none, and with small ones of
+// which it has a node; it may have left others out.
+Topology blocks_like(const Topology& used, Generator* generator) {
+  GenerateOptions options = generator->options();
+  std::unordered_set<std::string> nodes;
+  for (const TopologyBlock& block : used.blocks) {
+    nodes.insert(block.nodes.begin(), block.nodes.end());
+  }
+  options.keeps_small = [&nodes](const TopologyBlock& block) {
+    return std::any_of(block.nodes.begin(), block.nodes.end(),
+                       [&nodes](const std::string& node) { return nodes.contains(node); });
+  };
+  const bool sizes_given = !options.block_sizes.empty();
+  if (!sizes_given) options.block_sizes = used.block_sizes;
+  if (options.block_sizes.empty()) options.block_sizes = {1};  // no block is small
+  Topology made = generator->make(TopologyKind::kBlock, options);
+  if (!sizes_given) made.block_sizes = used.block_sizes;
+  return made;
 }
 
 // Of each topology that the file in use has, the same kind from the fabric.
@@ -214,7 +239,9 @@ TopologyFile generate_like(const Given& given, const TopologyFile& used) {
   TopologyFile made;
   for (const Topology& topology : used.topologies) {
     if (topology.kind != TopologyKind::kTree && topology.kind != TopologyKind::kBlock) continue;
-    made.topologies.push_back(generator.make(topology.kind, topology.block_sizes));
+    made.topologies.push_back(topology.kind == TopologyKind::kBlock
+                                  ? blocks_like(topology, &generator)
+                                  : generator.make(topology.kind, generator.options()));
     made.topologies.back().name = topology.name;
     made.topologies.back().cluster_default = topology.cluster_default;
   }
@@ -253,7 +280,8 @@ int run_diff(int argc, char** argv) {
     const TopologyFile other = given.fabric.empty()
                                    ? value_or_fail(read_topology_file(given.files[1]))
                                    : generate_like(given, used);
-    for (const std::string& note : other.notes) std::cerr << "mfu-topo diff: " << note << '\n';
+    for (const std::string& note : other.notes)
+      std::cerr << "mfu-topo diff: " << printable(note) << '\n';
     const auto changes = diff_topology_files(used, other);
     std::cout << (given.json ? write_changes_json(changes) : write_changes(changes));
     return changes.empty() ? 0 : 1;

@@ -84,6 +84,7 @@ tl::expected<void, std::string> check_tree(const Topology& topology, const std::
   }
   // What is left when switches without parents are taken away again and again is a circle.
   std::vector<uint32_t> open;
+  std::vector<uint32_t> above(switches.size());  // the longest way up
   std::vector<uint32_t> left = parents;
   for (uint32_t i = 0; i < switches.size(); ++i) {
     if (parents[i] == 0) open.push_back(i);
@@ -95,6 +96,12 @@ tl::expected<void, std::string> check_tree(const Topology& topology, const std::
   const size_t roots = open.size();
   for (size_t done = 0; done < open.size(); ++done) {
     for (uint32_t child : children[open[done]]) {
+      above[child] = std::max(above[child], above[open[done]] + 1);
+      if (above[child] >= kMostLevels) {
+        return wrong(where, switches[child].line,
+                     "switch " + quoted(switches[child].name) + " has more than " +
+                         std::to_string(kMostLevels - 1) + " levels above it");
+      }
       if (--left[child] == 0) open.push_back(child);
     }
   }
@@ -120,23 +127,14 @@ tl::expected<void, std::string> check_blocks(const Topology& topology, const std
   if (const auto names = index_names(topology.blocks, "block", where); !names) {
     return Wrong(names.error());
   }
-  // Without BlockSizes the first block's size is the base.
-  const auto& sizes = topology.block_sizes;
-  const uint64_t base = sizes.empty() ? topology.blocks.front().nodes.size() : sizes.front();
-  if (base == 0) return wrong(where, 0, "the base block has no nodes");
-  for (uint32_t size : sizes) {
+  const uint64_t base = base_block_size(topology);
+  if (base == 0) return wrong(where, 0, "no block has nodes, and no block sizes are given");
+  for (uint32_t size : topology.block_sizes) {
     const uint64_t times = size / base;
     if (size % base != 0 || times == 0 || (times & (times - 1)) != 0 || times > (1u << 15)) {
       return wrong(where, 0,
                    "block size " + std::to_string(size) + " is not " + std::to_string(base) +
                        " times a power of two");
-    }
-  }
-  for (const TopologyBlock& block : topology.blocks) {
-    if (block.nodes.size() < base) {
-      return wrong(where, block.line,
-                   "block " + quoted(block.name) + " has " + std::to_string(block.nodes.size()) +
-                       " nodes, fewer than the base block size " + std::to_string(base));
     }
   }
   note_doubles(topology.blocks, "block", notes);
@@ -169,6 +167,25 @@ tl::expected<std::vector<std::string>, std::string> check_topology(const Topolog
   return notes;
 }
 
+uint32_t base_block_size(const Topology& topology) {
+  if (!topology.block_sizes.empty()) return topology.block_sizes.front();
+  for (const TopologyBlock& block : topology.blocks) {
+    if (!block.nodes.empty()) return static_cast<uint32_t>(block.nodes.size());
+  }
+  return 0;
+}
+
+std::string small_blocks_note(const Topology& topology) {
+  std::vector<std::string> small;
+  const uint32_t base = base_block_size(topology);
+  for (const TopologyBlock& block : topology.blocks) {
+    if (block.nodes.size() < base) small.push_back(block.name);
+  }
+  if (small.empty()) return {};
+  return count_hosts(small, "blocks have fewer than the " + std::to_string(base) +
+                                " nodes of a base block, at which Slurm before 25.05 stops");
+}
+
 std::string topology_comments(const std::vector<std::string>& comments) {
   std::string text;
   for (const std::string& comment : comments) {
@@ -191,7 +208,9 @@ std::string write_topology_conf(const Topology& topology,
     text += '\n';
   }
   for (const TopologyBlock& block : topology.blocks) {
-    text += "BlockName=" + block.name + " Nodes=" + compress_hosts(block.nodes) + "\n";
+    text += "BlockName=" + block.name;
+    if (!block.nodes.empty()) text += " Nodes=" + compress_hosts(block.nodes);
+    text += '\n';
   }
   std::string sizes;
   for (uint32_t size : topology.block_sizes) {

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "topology/host_list.hh"
+#include "topology/text_table.hh"
 
 namespace mfu {
 namespace {
@@ -320,42 +321,43 @@ std::string write_changes(const std::vector<TopologyChange>& changes) {
                               (change.nodes.size() == 1 ? " node " : " nodes ") +
                               compress_hosts(change.nodes);
     const std::string arrow = change.subject + " -> " + change.object;
+    std::string line;
     switch (change.kind) {
       case DiffKind::kKind:
-        text += "~ kind: " + arrow;
+        line = "~ kind: " + arrow;
         break;
       case DiffKind::kMissing:
-        text += "- " + nodes + " (was below " + change.subject + ")";
+        line = "- " + nodes + " (was below " + change.subject + ")";
         break;
       case DiffKind::kExtra:
-        text += "+ " + nodes + " (below " + change.object + ")";
+        line = "+ " + nodes + " (below " + change.object + ")";
         break;
       case DiffKind::kMoved:
-        text += "~ moved: " + arrow + ": " + nodes;
+        line = "~ moved: " + arrow + ": " + nodes;
         break;
       case DiffKind::kMerged:
-        text += "~ merged: " + change.subject + " into " + change.object + ": " + nodes;
+        line = "~ merged: " + change.subject + " into " + change.object + ": " + nodes;
         break;
       case DiffKind::kSplit:
-        text += "~ split: " + change.object + " off " + change.subject + ": " + nodes;
+        line = "~ split: " + change.object + " off " + change.subject + ": " + nodes;
         break;
       case DiffKind::kLevelGone:
-        text += "- switch " + change.subject + " above " + nodes;
+        line = "- switch " + change.subject + " above " + nodes;
         break;
       case DiffKind::kLevelNew:
-        text += "+ switch " + change.object + " above " + nodes;
+        line = "+ switch " + change.object + " above " + nodes;
         break;
       case DiffKind::kBlockSizes:
-        text += "~ block sizes: " + arrow;
+        line = "~ block sizes: " + arrow;
         break;
       case DiffKind::kNoTopology:
-        text += "- topology " + change.subject;
+        line = "- topology " + change.subject;
         break;
       case DiffKind::kNewTopology:
-        text += "+ topology " + change.object;
+        line = "+ topology " + change.object;
         break;
     }
-    text += '\n';
+    text += printable(line) + '\n';
   }
   return text;
 }

@@ -44,7 +44,8 @@ std::vector<TopologyChange> diff_topologies(const Topology& first, const Topolog
 std::vector<TopologyChange> diff_topology_files(const TopologyFile& first,
                                                 const TopologyFile& second);
 
-// A line for each, '-', '+' or '~' in front: what the second lacks, has more, has otherwise.
+// A printable line for each, '-', '+' or '~' in front: what the second lacks, has more, has
+// otherwise.
 std::string write_changes(const std::vector<TopologyChange>& changes);
 
 // {"same": false, "changes": [{"change": "moved", "from": "su1", "to": "su2", "nodes": "n[1-2]",

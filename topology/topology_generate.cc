@@ -225,16 +225,21 @@ tl::expected<GeneratedTopology, std::string> generate_blocks(const Fabric& fabri
   }
   topology.block_sizes = options.block_sizes;
   if (!topology.block_sizes.empty()) {
-    std::vector<std::string> small;
+    std::vector<std::string> kept;
+    std::vector<std::string> left_out;
     const size_t base = topology.block_sizes.front();
     std::erase_if(topology.blocks, [&](const TopologyBlock& block) {
       if (block.nodes.size() >= base) return false;
+      const bool keeps = options.keeps_small && options.keeps_small(block);
+      std::vector<std::string>& small = keeps ? kept : left_out;
       small.insert(small.end(), block.nodes.begin(), block.nodes.end());
-      return true;
+      return !keeps;
     });
-    if (!small.empty()) {
-      result.notes.push_back(count_hosts(
-          small, "nodes are in blocks of fewer than " + std::to_string(base) + " nodes, left out"));
+    const std::string what =
+        "nodes are in blocks of fewer than " + std::to_string(base) + " nodes, ";
+    if (!left_out.empty()) result.notes.push_back(count_hosts(left_out, what + "left out"));
+    if (!kept.empty()) {
+      result.notes.push_back(count_hosts(kept, what + "which Slurm takes since 25.05"));
     }
   }
   if (topology.blocks.empty())

@@ -10,6 +10,7 @@
 #ifndef MFU_TOPOLOGY_TOPOLOGY_GENERATE_HH_
 #define MFU_TOPOLOGY_TOPOLOGY_GENERATE_HH_
 
+#include <functional>
 #include <string>
 #include <tl/expected.hpp>
 #include <unordered_map>
@@ -26,7 +27,10 @@ struct GenerateOptions {
   std::string rest;   // of a tree: a switch for the listed nodes that are not in the fabric; empty:
                       // they are left out, and Slurm never places a job on them and others
   std::unordered_map<std::string, std::string> cliques;  // node -> NVLink clique; empty: unknown
-  std::vector<uint32_t> block_sizes;  // empty: the smallest block's; else smaller ones are left out
+  std::vector<uint32_t> block_sizes;                     // empty: the smallest block's
+  // Whether a block of fewer nodes than the base one stays: Slurm takes it since 25.05. None: all
+  // such are left out.
+  std::function<bool(const TopologyBlock&)> keeps_small;
 };
 
 struct GeneratedTopology {

@@ -72,6 +72,15 @@ class Reader {
     return truth;
   }
 
+  // True, or since 26.05 its options.
+  static bool is_flat(const YAML::Node& entry) {
+    const YAML::Node flat = entry["flat"];
+    if (!flat || !flat.IsMap()) return truth_of(entry, "flat");
+    expect_keys(flat, {"alpha_step_rank"});
+    truth_of(flat, "alpha_step_rank");
+    return true;
+  }
+
   static void expect_map(const YAML::Node& node, const char* what) {
     if (!node.IsMap()) throw Misplaced{node.Mark(), std::string(what) + " is a list of keys"};
   }
@@ -114,7 +123,7 @@ class Reader {
     topology.cluster_default = truth_of(entry, "cluster_default");
     const YAML::Node tree = entry["tree"];
     const YAML::Node block = entry["block"];
-    const bool flat = truth_of(entry, "flat");
+    const bool flat = is_flat(entry);
     if ((tree ? 1 : 0) + (block ? 1 : 0) + (flat ? 1 : 0) > 1) {
       throw Misplaced{entry.Mark(), "one of tree, block and flat"};
     }
@@ -234,7 +243,9 @@ std::string write_topology_yaml(const std::vector<Topology>& topologies,
       text += "    blocks:\n";
       for (const TopologyBlock& block : topology.blocks) {
         text += "    - block: " + scalar(block.name) + "\n";
-        text += "      nodes: " + scalar(compress_hosts(block.nodes)) + "\n";
+        if (!block.nodes.empty()) {
+          text += "      nodes: " + scalar(compress_hosts(block.nodes)) + "\n";
+        }
       }
     }
   }

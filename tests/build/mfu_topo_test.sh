@@ -15,7 +15,7 @@ trap '[[ -z $simulator ]] || kill "$simulator" 2>/dev/null; rm -rf "$scratch"' E
 
 # --- the manual
 
-rules=$(grep -ohE '"[a-z]+(-[a-z]+)+", (known|coherent)?[ ?]*Severity::' topology/*.cc | cut -d'"' -f2 | sort -u)
+rules=$(grep -ohE '"[a-z]+(-[a-z]+)+", ((known|coherent|local\.empty\(\)) \? )?Severity::' topology/*.cc | cut -d'"' -f2 | sort -u)
 is "$(for rule in $rules; do grep -q "^\.It Cm $rule Pq" man/mfu-topo.1 || echo "$rule"; done)" '' 'man mfu-topo has every rule'
 is "$(wc -w <<<"$rules" | awk '{ print ($1 > 15) }')" 1 'there are rules'
 
@@ -267,6 +267,26 @@ is "$code $(grep -c ^SwitchName= <<<"$out")" '0 3' 'generate: two units and a ro
 printf '%s\n' "$out" >topology.conf
 run diff topology.conf --fabric whole --nodes 'gpu-1-[1-4],gpu-2-[1-4]'
 says 0 'diff: the same'
+
+run generate --fabric whole --format block --block-sizes 4
+printf '%s\n' "$out" >blocks.conf
+grep -v BlockSizes blocks.conf >no_sizes.conf
+run diff no_sizes.conf --fabric whole
+is "$code $out$err" '0 ' 'diff --fabric: block sizes that a file does not give are no difference'
+fabric dead 'gpu-2-3 '
+run diff blocks.conf --fabric dead
+is "$code $out" '1 - 1 node gpu-2-3 (was below R2-LEAF)' 'diff --fabric: a dead node is one, not its block'
+run generate --fabric dead --format block --block-sizes 4
+is "$code $(grep -c ^BlockName= <<<"$out")" '0 1' 'generate: a small block is left out of topology.conf'
+printf '%s\n' "$out" >left_out.conf
+run diff left_out.conf --fabric dead
+is "$code $out" '0 ' 'diff --fabric: a small block that the file leaves out is no difference'
+run generate --fabric dead --format yaml --block-sizes 4
+is "$code $(grep -c -e '- block:' <<<"$out")" '0 2' 'generate: a small block stays in topology.yaml'
+like "$err" '3 nodes are in blocks of fewer than 4 nodes, which Slurm takes since 25.05: ' 'generate: it says so'
+printf 'BlockName=\e[31mx Nodes=gpu-1-[1-4]\nBlockName=y\n' >escapes.conf
+run diff blocks.conf escapes.conf
+is "$code $(tr -d '[:print:]\n' <<<"$out$err" | wc -c)" '1 0' 'diff: no control characters'
 
 # --- live, against a simulator
 

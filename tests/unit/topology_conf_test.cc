@@ -75,6 +75,33 @@ TEST(TopologyConf, keys_in_any_case_blanks_quotes_comments_and_joined_lines) {
   EXPECT_EQ(tree.switches[2].line, 6u);
 }
 
+// The blanks in front of a line that is joined part its words.
+TEST(TopologyConf, a_joined_line_keeps_its_blanks) {
+  const Topology tree =
+      parsed("SwitchName=s1\\\n   Nodes=n[1-2]\nSwitchName=s2\\ \r\n\tNodes=n3\n").topologies[0];
+  ASSERT_EQ(tree.switches.size(), 2u);
+  EXPECT_EQ(tree.switches[0].name, "s1");
+  EXPECT_EQ(tree.switches[0].nodes, (Names{"n1", "n2"}));
+  EXPECT_EQ(tree.switches[1].name, "s2");
+  EXPECT_EQ(tree.switches[1].nodes, (Names{"n3"}));
+  EXPECT_EQ(error_of("SwitchName=s1 Nodes=n1,\\\n n2\n"), "f: line 1: 'n2' is not KEY=VALUE");
+  // Of two backslashes none joins, nor hides a comment.
+  EXPECT_EQ(parsed("SwitchName=a\\\\# no more\nSwitchName=b\n").topologies[0].switches.size(), 2u);
+}
+
+TEST(TopologyConf, a_chain_of_switches_has_an_end) {
+  auto chain = [](int levels) {
+    std::string text = "SwitchName=s1 Nodes=n1\n";
+    for (int i = 2; i <= levels; ++i) {
+      text += "SwitchName=s" + std::to_string(i) + " Switches=s" + std::to_string(i - 1) + "\n";
+    }
+    return error_of(text);
+  };
+  EXPECT_EQ(chain(64), "none");
+  EXPECT_EQ(chain(65), "f: line 1: switch 's1' has more than 63 levels above it");
+  EXPECT_EQ(chain(20000), "f: line 19936: switch 's19936' has more than 63 levels above it");
+}
+
 TEST(TopologyConf, an_empty_leaf_is_one) {
   const Topology tree = parsed("SwitchName=a\nSwitchName=b Switches=a\n").topologies[0];
   EXPECT_TRUE(tree.switches[0].nodes.empty());
@@ -118,10 +145,10 @@ TEST(TopologyConf, the_circle_is_found_below_a_root) {
 TEST(TopologyConf, block_sizes_are_slurms) {
   const std::string blocks = "BlockName=b1 Nodes=n[1-4]\nBlockName=b2 Nodes=n[5-7]\n";
   EXPECT_EQ(error_of(blocks + "BlockSizes=3,6\n"), "none");
-  EXPECT_EQ(error_of(blocks),
-            "f: line 2: block 'b2' has 3 nodes, fewer than the base block size 4");
-  EXPECT_EQ(error_of(blocks + "BlockSizes=4\n"),
-            "f: line 2: block 'b2' has 3 nodes, fewer than the base block size 4");
+  EXPECT_EQ(error_of("BlockName=b1\nBlockName=b2\n"),
+            "f: no block has nodes, and no block sizes are given");
+  EXPECT_EQ(error_of("BlockName=b1 Nodes=n1\nBlockLevels=0,1\n"),
+            "f: line 2: BlockLevels is of Slurm 23.11: later ones have BlockSizes");
   EXPECT_EQ(error_of(blocks + "BlockSizes=3,9\n"), "f: block size 9 is not 3 times a power of two");
   EXPECT_EQ(error_of(blocks + "BlockSizes=3,7\n"), "f: block size 7 is not 3 times a power of two");
   EXPECT_EQ(error_of(blocks + "BlockSizes=3,2\n"), "f: block size 2 is not 3 times a power of two");
@@ -131,6 +158,24 @@ TEST(TopologyConf, block_sizes_are_slurms) {
             "f: line 3: BlockSizes is a list of numbers above 0");
   EXPECT_EQ(error_of("BlockSizes=4\n"),
             "f: neither SwitchName= nor BlockName=: no topology.conf, or an empty one");
+}
+
+TEST(TopologyConf, blocks_below_the_base_size_are_a_note) {
+  const std::string blocks = "BlockName=b1 Nodes=n[1-4]\nBlockName=b2 Nodes=n[5-7]\n";
+  const Names of_two = {
+      "1 blocks have fewer than the 4 nodes of a base block, at which Slurm before 25.05 stops: "
+      "b2"};
+  EXPECT_EQ(parsed(blocks).notes, of_two);
+  EXPECT_EQ(parsed(blocks + "BlockSizes=4,8\n").notes, of_two);
+  EXPECT_EQ(parsed(blocks + "BlockSizes=3\n").notes, Names());
+  // The base is the first block's that has nodes.
+  EXPECT_EQ(
+      parsed("BlockName=b0\n" + blocks).notes,
+      Names{"2 blocks have fewer than the 4 nodes of a base block, at which Slurm before 25.05 "
+            "stops: b[0,2]"});
+  const TopologyFile empty = parsed("BlockName=b1\nBlockSizes=4\n");
+  EXPECT_EQ(empty.notes.size(), 1u);
+  EXPECT_EQ(write_topology_conf(empty.topologies[0], {}), "BlockName=b1\nBlockSizes=4\n");
 }
 
 TEST(TopologyConf, what_is_no_topology_conf) {

@@ -42,6 +42,11 @@ TEST(TopologyDiff, names_and_order_do_not_matter) {
             "");
 }
 
+TEST(TopologyDiff, escape_sequences_of_names_are_not_printed) {
+  EXPECT_EQ(difference("SwitchName=a\x1b[31m Nodes=n1,n\x1b(2;x\x07\n", "SwitchName=a Nodes=n1\n"),
+            "- 1 node n?(2;x? (was below a?[31m)\n");
+}
+
 TEST(TopologyDiff, a_node_under_another_leaf) {
   EXPECT_EQ(difference(kTwo,
                        "SwitchName=a Nodes=n[1-7]\n"

@@ -456,6 +456,16 @@ TEST(TopologyGenerate, blocks_below_the_base_size_are_left_out) {
             "BlockSizes=8,16\n");
   EXPECT_EQ(blocks.notes.back(),
             "2 nodes are in blocks of fewer than 8 nodes, left out: dgx[0017-0018]");
+  options.keeps_small = [](const TopologyBlock& block) { return block.nodes.front() == "dgx0017"; };
+  const Made kept = made(plan.fabric, TopologyKind::kBlock, options, {}, &listed);
+  EXPECT_EQ(text(kept),
+            "BlockName=P1-LEAF-01 Nodes=dgx[0001-0008]\n"
+            "BlockName=P1-LEAF-02 Nodes=dgx[0009-0016]\n"
+            "BlockName=P1-LEAF-03 Nodes=dgx[0017-0018]\n"
+            "BlockSizes=8,16\n");
+  EXPECT_EQ(kept.notes.back(),
+            "2 nodes are in blocks of fewer than 8 nodes, which Slurm takes since 25.05: "
+            "dgx[0017-0018]");
 }
 
 TEST(TopologyGenerate, nothing_to_make_it_of_is_an_error) {

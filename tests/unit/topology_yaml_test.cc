@@ -95,6 +95,33 @@ TEST(TopologyYaml, other_kinds_are_kept_by_name) {
   EXPECT_EQ(file->notes, (Names{"r: of a kind that is not known here"}));
 }
 
+// What 25.05 and later take, which alone read a topology.yaml.
+TEST(TopologyYaml, small_and_empty_blocks_are_slurms) {
+  const auto file = parse_topology_yaml(
+      "- topology: a\n  block:\n    block_sizes: [4]\n    blocks:\n    - block: b1\n      nodes: "
+      "n[1-4]\n    - block: b2\n      nodes: n[5-7]\n    - block: b3\n",
+      "f");
+  ASSERT_TRUE(file) << file.error();
+  EXPECT_EQ(file->notes, Names());
+  ASSERT_EQ(file->topologies[0].blocks.size(), 3u);
+  EXPECT_TRUE(file->topologies[0].blocks[2].nodes.empty());
+  const auto again = parse_topology_yaml(write_topology_yaml(file->topologies, {}), "again");
+  ASSERT_TRUE(again) << again.error();
+  EXPECT_EQ(again->topologies[0].blocks.size(), 3u);
+}
+
+TEST(TopologyYaml, flat_has_options) {
+  for (const char* flat : {"true", "{alpha_step_rank: true}", "{alpha_step_rank: false}", "{}"}) {
+    const auto file =
+        parse_topology_yaml("- topology: a\n  flat: " + std::string(flat) + "\n", "f");
+    ASSERT_TRUE(file) << file.error();
+    EXPECT_EQ(file->topologies[0].kind, TopologyKind::kFlat) << flat;
+  }
+  EXPECT_EQ(error_of("- topology: a\n  flat: {alpha_step_rank: perhaps}\n"),
+            "f: line 2: alpha_step_rank is true or false");
+  EXPECT_EQ(error_of("- topology: a\n  flat: {beta: true}\n"), "f: line 2: unknown key 'beta'");
+}
+
 TEST(TopologyYaml, errors_have_their_line) {
   EXPECT_EQ(error_of(""), "f: empty: no '- topology: NAME'");
   EXPECT_EQ(error_of("switches:\n  a: b\n"),

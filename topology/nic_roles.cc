@@ -5,6 +5,37 @@
 #include "topology/step_gpus.hh"
 
 namespace mfu {
+namespace {
+
+Distance nearest_gpu(const NodeMap& map, const Nic& nic) {
+  Distance nearest = Distance::kSys;
+  for (const Gpu& gpu : map.gpus) nearest = std::min(nearest, distance(map, gpu.pci, nic.pci));
+  return nearest;
+}
+
+bool has_infiniband(const Nic& nic) {
+  return std::any_of(nic.ports.begin(), nic.ports.end(),
+                     [](const NicPort& port) { return port.layer == LinkLayer::kInfiniBand; });
+}
+
+// Takes those out of the candidates that are kEthernet.
+void set_apart_ethernet(const NodeMap& map, std::vector<size_t>* candidates,
+                        std::vector<NicRole>* roles) {
+  const bool infiniband = std::any_of(candidates->begin(), candidates->end(), [&map](size_t nic) {
+    return has_infiniband(map.nics[nic]) && nearest_gpu(map, map.nics[nic]) < Distance::kSys;
+  });
+  if (!infiniband) return;
+  std::erase_if(*candidates, [&map, roles](size_t index) {
+    const Nic& nic = map.nics[index];
+    if (!nic.known() || has_infiniband(nic) || nearest_gpu(map, nic) <= Distance::kPxb) {
+      return false;
+    }
+    (*roles)[index] = NicRole::kEthernet;
+    return true;
+  });
+}
+
+}  // namespace
 
 std::vector<NicRole> nic_roles(const NodeMap& map, const std::vector<std::string>& storage_nics) {
   std::vector<NicRole> roles(map.nics.size(), NicRole::kNone);
@@ -16,6 +47,7 @@ std::vector<NicRole> nic_roles(const NodeMap& map, const std::vector<std::string
     roles[i] = NicRole::kStorage;
     if (!said) candidates.push_back(i);
   }
+  set_apart_ethernet(map, &candidates, &roles);
   bool any = false;
   for (const Gpu& gpu : map.gpus) {
     const NearestNics nearest = nearest_nics(map, gpu, candidates);

@@ -52,8 +52,9 @@ using NodeRule = std::vector<Finding>(const NodeMap& map, const StepPlacement& s
 // "cpu-gpu-remote", warning, high where the CPU is behind NVLink-C2C: none of a task's CPUs is near
 // to a GPU of it.
 NodeRule audit_cpu_affinity;
-// "gpu-nic-remote", high: the nearest active RDMA adapter is on another socket. "no-active-nic",
-// high: none of the node is active.
+// "gpu-nic-remote": the nearest active RDMA adapter is on another socket. High where one of the
+// GPU's own is not active; warning where there is none, since the node was built so.
+// "no-active-nic", high: none of the node is active.
 NodeRule audit_nearest_nic;
 // "nic-down", high: an adapter that is the nearest to a GPU has no active port, nor has its card.
 NodeRule audit_nic_ports;

@@ -11,14 +11,9 @@
 namespace mfu {
 namespace {
 
-bool across_sockets(const NodeMap& map, const PciDevice& a, const PciDevice& b) {
-  if (a.package >= 0 && b.package >= 0) return a.package != b.package;
-  return distance(map, a, b) == Distance::kSys;
-}
-
 // The way between them is neither NVLink nor inside a socket.
 bool slow_pair(const NodeMap& map, size_t a, size_t b) {
-  return !map.nvlinked(a, b) && across_sockets(map, map.gpus[a].pci, map.gpus[b].pci);
+  return !map.nvlinked(a, b) && on_two_sockets(map.gpus[a].pci, map.gpus[b].pci);
 }
 
 std::string kind_of(const Gpu& gpu) {

@@ -1,5 +1,6 @@
 // The rule about the adapters that NCCL is told to take.
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "topology/nccl_hca.hh"
@@ -10,10 +11,17 @@
 namespace mfu {
 namespace {
 
-bool takes(const HcaFilter& filter, const Nic& nic) {
+bool takes(const HcaFilter& filter, const NodeMap& map, const Nic& nic) {
+  // NCCL's files have all functions of a card as one, under several names.
+  const bool several = map.whole_switches && !nic.os_names.empty();
+  const std::vector<std::string> names = several ? nic.os_names : std::vector{nic.name};
   for (const NicPort& port : nic.ports) {
     const bool usable = port.state == PortState::kActive || port.state == PortState::kUnknown;
-    if (usable && filter.takes(nic.name, port.number)) return true;
+    if (usable && std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+          return filter.takes(name, port.number);
+        })) {
+      return true;
+    }
   }
   return false;
 }
@@ -23,6 +31,7 @@ struct HcaCase {
   const StepPlacement& step;
   std::vector<size_t> compute;  // usable ones
   std::vector<size_t> storage;
+  std::vector<size_t> ethernet;
   std::string advice;
 };
 
@@ -38,14 +47,17 @@ std::vector<Finding> judge_filter(const HcaCase& hca, const std::string& value,
   // It is the user's, and gets into logs.
   std::replace_if(
       said.begin(), said.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  std::vector<size_t> taken, taken_storage;
-  for (const size_t nic : hca.compute) {
-    if (takes(filter, hca.map.nics[nic])) taken.push_back(nic);
-  }
-  for (const size_t nic : hca.storage) {
-    if (takes(filter, hca.map.nics[nic])) taken_storage.push_back(nic);
-  }
-  if (taken.empty() && taken_storage.empty()) {
+  auto taken_of = [&](const std::vector<size_t>& nics) {
+    std::vector<size_t> taken;
+    std::copy_if(nics.begin(), nics.end(), std::back_inserter(taken),
+                 [&](size_t nic) { return takes(filter, hca.map, hca.map.nics[nic]); });
+    return taken;
+  };
+  std::vector<size_t> taken = taken_of(hca.compute);
+  const std::vector<size_t> taken_storage = taken_of(hca.storage);
+  if (taken.empty()) taken = taken_storage;
+  if (taken.empty()) taken = taken_of(hca.ethernet);
+  if (taken.empty()) {
     findings.push_back(hca_finding(hca, place,
                                    said + " takes none of the active " +
                                        nic_names(hca.map, hca.compute) +
@@ -56,10 +68,10 @@ std::vector<Finding> judge_filter(const HcaCase& hca, const std::string& value,
     const Gpu& gpu = hca.map.gpus[index];
     const NearestNics nearest = nearest_nics(hca.map, gpu, hca.compute);
     if (std::any_of(nearest.nics.begin(), nearest.nics.end(),
-                    [&](size_t nic) { return takes(filter, hca.map.nics[nic]); })) {
+                    [&](size_t nic) { return takes(filter, hca.map, hca.map.nics[nic]); })) {
       continue;
     }
-    const NearestNics instead = nearest_nics(hca.map, gpu, taken.empty() ? taken_storage : taken);
+    const NearestNics instead = nearest_nics(hca.map, gpu, taken);
     findings.push_back(hca_finding(
         hca, place_of(hca.step, gpu),
         said + " leaves out " + nic_names(hca.map, nearest.nics) + ", the nearest active NIC (" +
@@ -93,7 +105,9 @@ std::vector<Finding> audit_nccl_hca(const NodeMap& map, const StepPlacement& ste
     }
     return nics;
   };
-  HcaCase hca{map, step, usable(NicRole::kCompute), usable(NicRole::kStorage), {}};
+  HcaCase hca{
+      map, step, usable(NicRole::kCompute), usable(NicRole::kStorage), usable(NicRole::kEthernet),
+      {}};
   if (hca.compute.empty()) return findings;
   std::string names;
   for (const size_t nic : hca.compute) names += (names.empty() ? "" : ",") + map.nics[nic].name;

@@ -16,14 +16,17 @@ std::vector<size_t> active_of(const NodeMap& map, const std::vector<size_t>& nic
   return active;
 }
 
-bool any_known(const NodeMap& map, const std::vector<size_t>& nics) {
-  return std::any_of(nics.begin(), nics.end(),
+bool all_known(const NodeMap& map, const std::vector<size_t>& nics) {
+  return std::all_of(nics.begin(), nics.end(),
                      [&map](size_t nic) { return map.nics[nic].known(); });
 }
 
-// SYS is also between two NUMA nodes of one socket, which is not what this is about.
-bool other_socket(const PciDevice& a, const PciDevice& b) {
-  return a.package < 0 || b.package < 0 || a.package != b.package;
+// Those that may be on its socket.
+std::vector<size_t> local_of(const NodeMap& map, const Gpu& gpu, const std::vector<size_t>& nics) {
+  std::vector<size_t> local;
+  std::copy_if(nics.begin(), nics.end(), std::back_inserter(local),
+               [&](size_t nic) { return !on_two_sockets(gpu.pci, map.nics[nic].pci); });
+  return local;
 }
 
 std::string exclusion(const StepPlacement& step) {
@@ -74,9 +77,10 @@ std::vector<Finding> audit_nearest_nic(const NodeMap& map, const StepPlacement& 
   std::vector<Finding> findings;
   const std::vector<size_t> compute =
       nics_with(nic_roles(map, options.storage_nics), NicRole::kCompute);
-  if (step.nodes == 1 || map.gpus.empty() || !any_known(map, compute)) return findings;
+  if (step.nodes == 1 || map.gpus.empty() || compute.empty()) return findings;
   const std::vector<size_t> active = active_of(map, compute);
   if (active.empty()) {
+    if (!all_known(map, compute)) return findings;
     findings.push_back({"no-active-nic", Severity::kHigh, step.node,
                         "no port of " + nic_names(map, compute) +
                             " is ACTIVE: " + std::to_string(map.gpus.size()) + " GPUs have no RDMA",
@@ -85,17 +89,13 @@ std::vector<Finding> audit_nearest_nic(const NodeMap& map, const StepPlacement& 
   }
   for (const size_t index : step_gpus(map, step)) {
     const Gpu& gpu = map.gpus[index];
+    // SYS is also between two NUMA nodes of one socket, which is not what this is about.
+    if (!local_of(map, gpu, active).empty()) continue;
+    const std::vector<size_t> local = local_of(map, gpu, compute);
+    // Two NUMA nodes may be of one socket, where it is unknown.
+    if (!all_known(map, local) || (local.empty() && gpu.pci.package < 0)) continue;
     const NearestNics nearest = nearest_nics(map, gpu, active);
-    const bool remote = nearest.distance == Distance::kSys &&
-                        std::all_of(nearest.nics.begin(), nearest.nics.end(), [&](size_t nic) {
-                          return other_socket(gpu.pci, map.nics[nic].pci);
-                        });
-    if (!remote) continue;
     const Nic& taken = map.nics[nearest.nics.front()];
-    std::vector<size_t> local;
-    for (const size_t nic : compute) {
-      if (!other_socket(gpu.pci, map.nics[nic].pci)) local.push_back(nic);
-    }
     std::string evidence = "nearest active NIC " + taken.name + " is SYS away (" +
                            where_is(taken.pci) + "), the GPU is on " + where_is(gpu.pci);
     std::string remedy;
@@ -110,7 +110,9 @@ std::vector<Finding> audit_nearest_nic(const NodeMap& map, const StepPlacement& 
       remedy =
           "report to the administrator: ibstat " + map.nics[local.front()].name + exclusion(step);
     }
-    findings.push_back({"gpu-nic-remote", Severity::kHigh, place_of(step, gpu), evidence, remedy});
+    // A node without a NIC there was built so, and is whole.
+    findings.push_back({"gpu-nic-remote", local.empty() ? Severity::kWarning : Severity::kHigh,
+                        place_of(step, gpu), evidence, remedy});
   }
   return findings;
 }

@@ -50,6 +50,11 @@ Distance distance(const NodeMap& map, const PciDevice& a, const PciDevice& b) {
   return a.numa >= 0 && a.numa == b.numa ? Distance::kNode : Distance::kSys;
 }
 
+bool on_two_sockets(const PciDevice& a, const PciDevice& b) {
+  if (a.package >= 0 && b.package >= 0) return a.package != b.package;
+  return a.numa >= 0 && b.numa >= 0 && a.numa != b.numa;
+}
+
 std::string canonical_bus_id(std::string_view text) {
   // domain:bus:device.function; without a domain it is 0.
   uint32_t parts[4] = {};

@@ -125,6 +125,10 @@ struct NodeMap {
 
 Distance distance(const NodeMap& map, const PciDevice& a, const PciDevice& b);
 
+// Whether they are known to be on two sockets; where a socket is unknown, on two NUMA nodes. SYS
+// alone is not: a virtual machine shows each device on a PCI domain of its own, near to no CPU.
+bool on_two_sockets(const PciDevice& a, const PciDevice& b);
+
 // "0000:4e:00.0" of any spelling of it; empty when it is none.
 std::string canonical_bus_id(std::string_view text);
 

@@ -60,8 +60,8 @@ void read_pcie_links(const std::string& root, NodeMap* map) {
     pci->link = {};
     if (pci->bus_id.empty()) return;
     pci->link = link_of(devices + pci->bus_id + "/");
-    if (pci->bridges.empty()) return;
-    const PcieLink slot = link_of(devices + pci->bridges.back() + "/");
+    // The port above it: NCCL's files name a switch by its upstream port, which is no device's.
+    const PcieLink slot = link_of(devices + pci->bus_id + "/../");
     pci->link.max_speed_mts = least(pci->link.max_speed_mts, slot.max_speed_mts);
     pci->link.max_width = least(pci->link.max_width, slot.max_width);
   };

@@ -46,19 +46,26 @@ NicPort port_of(const std::string& folder, uint32_t number, const std::string& s
   return port;
 }
 
+void add_ports(const std::string& root, const std::string& name, Nic* nic) {
+  if (name.find('/') != std::string::npos) return;
+  for (uint32_t number = 1; number <= kMostPorts; ++number) {
+    const std::string folder =
+        root + "/sys/class/infiniband/" + name + "/ports/" + std::to_string(number) + "/";
+    const std::string state = read_attribute(folder + "state");
+    if (state.empty()) break;
+    nic->ports.push_back(port_of(folder, number, state));
+  }
+}
+
 }  // namespace
 
 void read_port_states(const std::string& root, NodeMap* map) {
   for (Nic& nic : map->nics) {
     if (!nic.rdma) continue;
     nic.ports.clear();
-    if (nic.name.find('/') != std::string::npos) continue;
-    for (uint32_t number = 1; number <= kMostPorts; ++number) {
-      const std::string folder =
-          root + "/sys/class/infiniband/" + nic.name + "/ports/" + std::to_string(number) + "/";
-      const std::string state = read_attribute(folder + "state");
-      if (state.empty()) break;
-      nic.ports.push_back(port_of(folder, number, state));
+    add_ports(root, nic.name, &nic);
+    for (const std::string& name : nic.os_names) {
+      if (map->whole_switches && name != nic.name) add_ports(root, name, &nic);
     }
   }
 }

@@ -17,6 +17,8 @@
 #include "topology/node_discovery.hh"
 #include "topology/node_file.hh"
 #include "topology/node_source.hh"
+#include "topology/pcie_link.hh"
+#include "topology/port_state.hh"
 #include "topology/program_output.hh"
 #include "topology/slurm_nodes.hh"
 #include "topology/step_gpus.hh"
@@ -92,9 +94,9 @@ bool add_line(std::string_view key, std::string_view value, StepRequest* request
   return true;
 }
 
-// A file tells how nodes of this kind are built. What single GPUs are called, and their fabric, is
-// of the node that it was made on: the driver tells this one's names, and nobody its fabric, since
-// NVML may take seconds and this is asked for each step.
+// A file tells how nodes of this kind are built. What single GPUs are called, their fabric, states
+// of ports and links are of the node and the day that it was made on: the kernel tells this one's,
+// but nobody its fabric, since NVML may take seconds and this is asked for each step.
 void forget_gpus(NodeMap* map) {
   for (Gpu& gpu : map->gpus) {
     gpu.uuid = gpu.clique = gpu.fabric_fault = "";
@@ -102,18 +104,22 @@ void forget_gpus(NodeMap* map) {
   }
 }
 
-tl::expected<NodeMap, std::string> map_of(const StepRequest& request, const std::string& self) {
+tl::expected<NodeMap, std::string> map_of(const StepRequest& request, const std::string& self,
+                                          const std::string& root) {
   if (!request.map.empty()) {
     auto node = take_node(request.map, 0);
     if (!node) return tl::make_unexpected(std::move(node.error()));
     forget_gpus(&node->map);
-    read_driver_gpus("", &node->map);
+    read_port_states(root, &node->map);
+    read_pcie_links(root, &node->map);
+    read_driver_gpus(root, &node->map);
     return std::move(node->map);
   }
   NodeDiscovery discovery;
   discovery.command = {self, "show", "--xml"};
   discovery.limit = kDiscoveryLimit;
   discovery.cache = request.cache;
+  discovery.root = root;
   return discover_node(discovery);
 }
 
@@ -185,9 +191,9 @@ tl::expected<StepRequest, std::string> parse_step_request(std::string_view text)
   return request;
 }
 
-tl::expected<StepAudit, std::string> audit_step(const StepRequest& request,
-                                                const std::string& self) {
-  const auto map = map_of(request, self);
+tl::expected<StepAudit, std::string> audit_step(const StepRequest& request, const std::string& self,
+                                                const std::string& root) {
+  const auto map = map_of(request, self, root);
   if (!map) return tl::make_unexpected(map.error());
   const StepPlacement step = placement_of(request, *map);
   StepAudit audit = {audit_node(*map, step), clique_of(*map, step)};

@@ -19,8 +19,8 @@ namespace mfu {
 //   allocated=0-1     its GPUs, as Slurm numbers them         confined=1   they alone can be opened
 //                                                            (0: all can; ?: unknown)
 //   map=FILE          how nodes of its kind are built, hwloc's or NCCL's XML: UUIDs, minor numbers
-//                     and cliques of GPUs are not taken from it; otherwise it is discovered, and
-//                     kept in
+//                     and cliques of GPUs, ports and PCIe links as they are now are not taken from
+//                     it; otherwise it is discovered, and kept in
 //   cache=FILE        of a folder that only root writes to
 //   fabric=FILE       the fabric's snapshot: the step's place in it is audited as well, of
 //   hosts=n[1-2]      its nodes               names=FILE     NodeGUID or description -> node name
@@ -60,9 +60,10 @@ struct StepAudit {
 };
 
 // Findings of the node and, with a fabric, of the step's place in it. `self`: mfu-topo's own path,
-// for discovery.
-tl::expected<StepAudit, std::string> audit_step(const StepRequest& request,
-                                                const std::string& self);
+// for discovery. What the kernel says of ports, PCIe links and GPUs is read below `root` ("" or a
+// capture).
+tl::expected<StepAudit, std::string> audit_step(const StepRequest& request, const std::string& self,
+                                                const std::string& root = {});
 
 // "severity<TAB>rule<TAB>place<TAB>evidence<TAB>remedy", a line for each finding, and behind them
 // "fact<TAB>clique<TAB>CLIQUE" where there is one; bytes that are not printable ASCII become '?'.

@@ -90,8 +90,16 @@ TEST(NodeAudit, FindsTheFaultsOfTheOtherRealNodes) {
       (Lines{"high gpu-nic-remote n cuda0 0000:06:00.0", "high gpu-nic-remote n cuda1 0000:16:00.0",
              "high nic-down n mlx5_0 0000:03:00.0", "high nic-down n mlx5_3 0000:13:00.0"}));
   const std::vector<Finding> efa = audit_node(hwloc_map("mpibind-g4dnmetal.xml"), node_only());
-  ASSERT_EQ(efa.size(), 4u);  // one EFA for eight GPUs
+  ASSERT_EQ(efa.size(), 4u);  // one EFA for eight GPUs: it was built so
+  EXPECT_EQ(summary(efa)[0].substr(0, 23), "warning gpu-nic-remote ");
   EXPECT_NE(efa[0].evidence.find("no NIC is on its socket"), std::string::npos);
+  for (const char* built_so : {"fluxcore-corona.xml", "mpibind-epyc-corona.xml"}) {
+    const std::vector<Finding> one_nic = audit_node(hwloc_map(built_so), node_only());
+    EXPECT_FALSE(one_nic.empty());
+    for (const Finding& finding : one_nic) {
+      EXPECT_EQ(finding.severity, Severity::kWarning) << built_so << ": " << finding.rule;
+    }
+  }
   EXPECT_EQ(
       audit_node(hwloc_map("hwloc-32em64t-2n8c2t-pci-wholeio.xml"), node_only()).back().evidence,
       "2 10de:1094, 1 AMD Radeon R9 200 / HD 7900 Series, 1 Tesla K40m: the slowest sets the "
@@ -527,6 +535,22 @@ TEST_F(Captured, GivesExactlyItsDegradedLinks) {
   EXPECT_EQ(audit(node_only(), {{}, {NodeCapture::kGpu[0]}}), Lines{});
 }
 
+// A slot of a switch with fewer lanes than its card and its switch have.
+TEST_F(Captured, FewerLanesThanACardHasMayBeItsSlots) {
+  capture.pci(NodeCapture::kNic[1], "current_link_width", "8\n");
+  capture.pci("0000:92:00.0", "max_link_width", "8\n");
+  read();
+  EXPECT_EQ(audit(node_only()), Lines{});
+  // NCCL's files name a switch by its upstream port alone.
+  for (Nic& nic : map.nics) nic.pci.bridges = {nic.pci.bridges.at(1)};
+  map.whole_switches = true;
+  read();
+  EXPECT_EQ(audit(node_only()), Lines{});
+  capture.pci("0000:92:00.0", "max_link_width", "16\n");
+  read();
+  EXPECT_EQ(audit(node_only()), Lines{"high pcie-link n mlx5_1 0000:93:00.0"});
+}
+
 TEST_F(Captured, SaysWhatAPortLacks) {
   struct Case {
     const char* state;
@@ -594,6 +618,19 @@ TEST_F(Captured, JudgesNcclIbHcaByActivePorts) {
   EXPECT_EQ(with_hca("=mlx5_0:1,mlx5_1"), Lines{"high nccl-hca n GPU 0000:14:00.0"});
 }
 
+// NCCL's files have the functions of a card as one.
+TEST_F(Captured, AnyFunctionOfACardIsTheCard) {
+  map.whole_switches = true;
+  Nic& nic = map.nics[static_cast<size_t>(map.find_nic("mlx5_0"))];
+  nic.os_names = {"mlx5_0", "mlx5_5"};
+  capture.port("mlx5_0", "state", "1: DOWN");
+  capture.write("/sys/class/infiniband/mlx5_5/ports/1/state", "4: ACTIVE");
+  read();
+  ASSERT_EQ(nic.ports.size(), 2u);
+  EXPECT_EQ(with_hca("=mlx5_1,mlx5_5"), Lines{});
+  EXPECT_EQ(with_hca("=mlx5_1,mlx5_6"), Lines{"high nccl-hca n GPU 0000:14:00.0"});
+}
+
 // A GPU without a near adapter does not turn the storage's into one for computing.
 TEST_F(Captured, KnowsStorageAdaptersWhereAGpuHasNone) {
   Nic& other = map.nics[static_cast<size_t>(map.find_nic("mlx5_1"))];
@@ -601,9 +638,9 @@ TEST_F(Captured, KnowsStorageAdaptersWhereAGpuHasNone) {
   other.pci = map.nics[static_cast<size_t>(map.find_nic("mlx5_0"))].pci;
   other.pci.bus_id = "0000:18:00.0";
   other.pci.bridges = {"0000:10:02.0"};
-  EXPECT_EQ(with_hca("=mlx5_0"), Lines{"high gpu-nic-remote n GPU 0000:94:00.0"});
+  EXPECT_EQ(with_hca("=mlx5_0"), Lines{"warning gpu-nic-remote n GPU 0000:94:00.0"});
   EXPECT_EQ(with_hca("mlx5"),
-            (Lines{"high gpu-nic-remote n GPU 0000:94:00.0", "high nccl-hca n rank 8"}));
+            (Lines{"high nccl-hca n rank 8", "warning gpu-nic-remote n GPU 0000:94:00.0"}));
 }
 
 TEST_F(Captured, KnowsStorageAdapters) {
@@ -626,7 +663,97 @@ TEST_F(Captured, KnowsStorageAdapters) {
   // A site's word counts more than the place.
   map.nics.pop_back();
   EXPECT_EQ(with_hca("=mlx5_0,mlx5_1", {{"mlx5_1"}, {}}),
-            (Lines{"high gpu-nic-remote n GPU 0000:94:00.0", "high nccl-hca n rank 8"}));
+            (Lines{"high nccl-hca n rank 8", "warning gpu-nic-remote n GPU 0000:94:00.0"}));
+}
+
+// A virtual machine shows each device on a PCI domain of its own, and no NUMA node.
+TEST_F(Captured, WhereNobodyKnowsTheSocketNothingIsRemote) {
+  auto forget = [](PciDevice* pci) {
+    pci->numa = pci->package = pci->host_bridge = -1;
+    pci->cpus = {};
+    pci->bridges.clear();
+  };
+  for (Gpu& gpu : map.gpus) forget(&gpu.pci);
+  for (Nic& nic : map.nics) forget(&nic.pci);
+  map.nvlinks = {0, 0, 0, 0};
+  StepPlacement step = step_of({{NodeCapture::kGpu[0], ""}, {NodeCapture::kGpu[1], ""}}, 2);
+  step.tensor_parallel = 2;
+  EXPECT_EQ(audit(step), Lines{});
+  // Known of one end only.
+  map.nics[0].pci.package = map.nics[1].pci.package = 1;
+  EXPECT_EQ(audit(step), Lines{});
+  // NUMA nodes without sockets, as NCCL's files have them: two may be of one socket.
+  for (Nic& nic : map.nics) nic.pci.package = -1;
+  map.gpus[0].pci.numa = map.gpus[1].pci.numa = 0;
+  map.nics[0].pci.numa = map.nics[1].pci.numa = 1;
+  EXPECT_EQ(audit(step), Lines{});
+  // The GPUs' own is down.
+  map.nics[0].pci.numa = 0;
+  map.nics[0].ports[0].state = PortState::kDown;
+  EXPECT_EQ(audit(node_only()),
+            (Lines{"high no-active-nic n", "high nic-down n mlx5_0 0000:13:00.0"}));
+}
+
+TEST_F(Captured, PortsThatNobodyKnowsAreNotDown) {
+  Nic& own = map.nics[static_cast<size_t>(map.find_nic("mlx5_0"))];
+  own.ports.clear();
+  EXPECT_EQ(audit(node_only()), Lines{});
+  capture.port("mlx5_1", "state", "1: DOWN");
+  read();
+  own.ports.clear();
+  EXPECT_EQ(audit(node_only()), Lines{"high nic-down n mlx5_1 0000:93:00.0"});
+}
+
+// BlueField or a server's own ports, beside the InfiniBand of the GPUs and no nearer than it.
+TEST_F(Captured, EthernetBesideInfiniBandIsNotForComputing) {
+  for (const char* name : {"mlx5_0", "mlx5_1"}) {
+    Nic& nic = map.nics[static_cast<size_t>(map.find_nic(name))];
+    nic.pci.bridges = {"0000:10:02.0"};
+  }
+  Nic ethernet = map.nics[static_cast<size_t>(map.find_nic("mlx5_1"))];
+  ethernet.name = "mlx5_2";
+  ethernet.system_guid = 0x99;
+  ethernet.pci.bus_id = "0000:98:00.0";
+  ethernet.ports[0].layer = LinkLayer::kEthernet;
+  ethernet.ports[0].state = PortState::kDown;
+  map.nics.push_back(ethernet);
+  EXPECT_EQ(audit(node_only()), Lines{});
+  // Down or not, NCCL is not told to take it, and the node's beginning of names may.
+  map.nics.back().ports[0].state = PortState::kActive;
+  EXPECT_EQ(with_hca("mlx5"), Lines{});
+  EXPECT_EQ(with_hca("=mlx5_2"),
+            (Lines{"high nccl-hca n GPU 0000:14:00.0", "high nccl-hca n GPU 0000:94:00.0"}));
+  EXPECT_EQ(findings[0].remedy, "export NCCL_IB_HCA==mlx5_0,mlx5_1, or unset NCCL_IB_HCA");
+  // A file of hwloc says no layer, but that the port has no LID.
+  map.nics.back().ports[0].state = PortState::kDown;
+  map.nics.back().ports[0].layer = LinkLayer::kUnknown;
+  EXPECT_EQ(audit(node_only()), Lines{});
+  // Below the GPU's own switch it is for computing, and the InfiniBand may be the storage's.
+  map.nics.back().ports[0].layer = LinkLayer::kEthernet;
+  map.nics.back().pci.bridges =
+      map.gpus[static_cast<size_t>(map.find_gpu(NodeCapture::kGpu[1]))].pci.bridges;
+  EXPECT_EQ(audit(node_only()).back(), "high nic-down n mlx5_2 0000:98:00.0");
+}
+
+// All of them, or all but one that is near to no GPU.
+TEST_F(Captured, EthernetAloneIsForComputing) {
+  for (const char* name : {"mlx5_0", "mlx5_1"}) {
+    capture.port(name, "link_layer", "Ethernet");
+    capture.port(name, "lid", "0x0");
+  }
+  capture.port("mlx5_1", "state", "1: DOWN");
+  read();
+  const Lines down = {"high gpu-nic-remote n GPU 0000:94:00.0",
+                      "high nic-down n mlx5_1 0000:93:00.0"};
+  EXPECT_EQ(audit(node_only()), down);
+  Nic far = map.nics[static_cast<size_t>(map.find_nic("mlx5_0"))];
+  far.name = "mlx5_3";
+  far.pci.bus_id = "0000:f0:00.0";
+  far.pci.numa = far.pci.package = 2;
+  far.pci.host_bridge = 99;
+  far.ports[0].layer = LinkLayer::kInfiniBand;
+  map.nics.push_back(far);
+  EXPECT_EQ(audit(node_only()), down);
 }
 
 TEST_F(Captured, ComparesCudasOrder) {

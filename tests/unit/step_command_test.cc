@@ -9,6 +9,7 @@
 #include <set>
 
 #include "tests/unit/fabric_samples.hh"
+#include "tests/unit/topology_data.hh"
 #include "topology/fabric_text.hh"
 #include "topology/node_discovery.hh"
 
@@ -98,11 +99,21 @@ class AuditStep : public testing::Test {
     ASSERT_NE(mkdtemp(top_), nullptr);
     put("node.xml", node_xml());
     put("fabric", write_fabric(make_fabric({}), 1));
+    for (const char* name : {"mlx5_0", "mlx5_1"}) put_port(name, "4: ACTIVE");
   }
   void TearDown() override { std::filesystem::remove_all(top_); }
 
   std::string path(const std::string& name) const { return std::string(top_) + "/" + name; }
-  void put(const std::string& name, const std::string& text) { std::ofstream(path(name)) << text; }
+  void put(const std::string& name, const std::string& text) {
+    std::filesystem::create_directories(std::filesystem::path(path(name)).parent_path());
+    std::ofstream(path(name)) << text;
+  }
+  // What the kernel says of the only port of an adapter.
+  void put_port(const std::string& nic, const std::string& state) {
+    const std::string folder = "sys/class/infiniband/" + nic + "/ports/1/";
+    put(folder + "state", state + "\n");
+    put(folder + "link_layer", "InfiniBand\n");
+  }
 
   // Of one node without more, and of its tasks.
   std::string request(const std::string& more) const {
@@ -111,8 +122,9 @@ class AuditStep : public testing::Test {
   static constexpr char kGood[] = "task=0,0\ncpus=0\ntask=1,1\ncpus=1\n";
 
   tl::expected<StepAudit, std::string> audit(const std::string& text) {
-    return parse_step_request(text).and_then(
-        [](const StepRequest& step) { return audit_step(step, "/nonexistent/mfu-topo"); });
+    return parse_step_request(text).and_then([this](const StepRequest& step) {
+      return audit_step(step, "/nonexistent/mfu-topo", top_);
+    });
   }
   tl::expected<std::vector<Finding>, std::string> audited(const std::string& text) {
     return audit(text).map([](const StepAudit& whole) { return whole.findings; });
@@ -165,6 +177,39 @@ TEST_F(AuditStep, AdaptersThatNcclIsToldToTake) {
   // A step on one node needs no network.
   EXPECT_EQ(told(request("nodes=1\ntask=0,0\ncpus=0\nenv=NCCL_IB_HCA=mlx5_9\ntask=1,1\ncpus=1\n")),
             Lines());
+}
+
+// A file tells how nodes of a kind are built, not what is up today.
+TEST_F(AuditStep, PortsAndLinksAreThoseOfNow) {
+  put_port("mlx5_1", "1: DOWN");
+  const Lines down = {"high gpu-nic-remote n1 cuda1 0000:1f:01.0",
+                      "high nic-down n1 mlx5_1 0000:1f:02.0"};
+  EXPECT_EQ(told(request("nodes=2\n") + kGood), down);
+  EXPECT_EQ(told(request("nodes=1\n") + kGood), Lines());
+  // Of one that is called otherwise here, nothing is known.
+  std::filesystem::remove_all(path("sys/class/infiniband/mlx5_1"));
+  EXPECT_EQ(told(request("nodes=2\n") + kGood), Lines());
+  const std::string device = "sys/bus/pci/devices/0000:0f:02.0/";
+  for (const char* end : {"current", "max"}) put(device + end + "_link_speed", "32.0 GT/s PCIe\n");
+  put(device + "max_link_width", "16\n");
+  put(device + "current_link_width", "16\n");
+  EXPECT_EQ(told(request("nodes=2\n") + kGood), Lines());
+  put(device + "current_link_width", "8\n");
+  EXPECT_EQ(told(request("nodes=2\n") + kGood), Lines{"high pcie-link n1 mlx5_0 0000:0f:02.0"});
+}
+
+// It was written while two of four ports were down.
+TEST_F(AuditStep, AFileOfAnotherDayIsNotHeldAgainstTheNode) {
+  if (!has_topology_data()) GTEST_SKIP() << kNoTopologyData;
+  const std::string step = "node=n1\nnodes=2\nmap=" + topology_data() +
+                           "hwloc/fluxcore-ipa20.xml\ntask=0,0\ncpus=0-223\n";
+  EXPECT_EQ(told(step), Lines());
+  for (const char* name : {"mlx5_2", "mlx5_3"}) put_port(name, "4: ACTIVE");
+  EXPECT_EQ(told(step), Lines());
+  put_port("mlx5_3", "1: DOWN");
+  EXPECT_EQ(told(step), (Lines{"high gpu-nic-remote n1 cuda2 0000:cb:00.0",
+                               "high gpu-nic-remote n1 cuda3 0000:db:00.0",
+                               "high nic-down n1 mlx5_3 0000:da:00.0"}));
 }
 
 TEST_F(AuditStep, AJobThatIsSpreadOverTheFabric) {
@@ -266,7 +311,7 @@ class EightGpus : public AuditStep {
       section += '\n';
     }
     put("node.xml", xml + "</object></object></topology>\n<!-- mfu-nvml\n" + section +
-                        "-->\n\n<!-- mfu-node " + node_key("") + " -->\n");
+                        "-->\n\n<!-- mfu-node " + node_key(top_) + " -->\n");
     std::filesystem::permissions(path("node.xml"), std::filesystem::perms(0644));
   }
   // Each task sees one device, as CUDA numbers what its device cgroup leaves.

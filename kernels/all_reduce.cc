@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 
 #include "kernels/device_code.hh"
@@ -83,6 +84,8 @@ AllReduce::AllReduce(std::span<const Gpu> gpus, const Place& place, uint64_t byt
     use(gpu);
     buffers_.push_back(device_memory(bytes));
     mfu::check(cudaMemset(buffers_.back().get(), 0, bytes), "memory of the device");
+    // It returns before it is done, and streams that wait for no other do not wait for it.
+    mfu::check(cudaDeviceSynchronize(), "memory of the device");
   }
   const Deadline deadline(place.limit_seconds);
   alone_ ? connect() : join(place);
@@ -125,10 +128,17 @@ void AllReduce::enqueue(std::span<const cudaStream_t> streams) {
   check(ncclGroupEnd(), "NCCL");
 }
 
+double AllReduce::longest_seconds() const {
+  return is_nccl() ? std::numeric_limits<double>::infinity()
+                   : static_cast<double>(stand_in_ns_) / 1e9;
+}
+
 uint64_t AllReduce::highest(uint64_t value, cudaStream_t stream) {
   if (alone_) return value;
   const CudaOwner<void*> memory = device_memory(sizeof(value));
   mfu::check(cudaMemcpy(memory.get(), &value, sizeof(value), cudaMemcpyHostToDevice), "a copy");
+  // From pageable memory it may return before the value is there, and `stream` waits for no other.
+  mfu::check(cudaDeviceSynchronize(), "a copy");
   check(ncclAllReduce(memory.get(), memory.get(), 1, ncclUint64, ncclMax, communicators_[0].get(),
                       stream),
         "ncclAllReduce");

@@ -35,6 +35,9 @@ class AllReduce {
   void enqueue(std::span<const cudaStream_t> streams);
   bool is_nccl() const { return !communicators_.empty(); }
   int ranks() const { return ranks_; }
+  // That one's kernel runs at the most, where that is known: infinite with NCCL. Between two events
+  // it can take longer: its kernel waits until a multiprocessor has room for it.
+  double longest_seconds() const;
   // The highest of all processes' values. All must call; returns when all have.
   uint64_t highest(uint64_t value, cudaStream_t stream);
 

@@ -113,6 +113,10 @@ double sum(const std::vector<StepTimes>& times, double StepTimes::*part) {
   return all;
 }
 
+double mean(const std::vector<StepTimes>& times, double StepTimes::*part) {
+  return sum(times, part) / static_cast<double>(times.size());
+}
+
 double median(const std::vector<StepTimes>& times, double StepTimes::*part) {
   std::vector<double> values;
   for (const StepTimes& each : times) values.push_back(each.*part);
@@ -191,6 +195,8 @@ void print_json(const Request& request, const Outcome& outcome) {
     json.add("all_reduce_ns", request.stand_in_us * 1000);
   }
   json.add("step_seconds", median(outcome.times, &StepTimes::step));
+  // What happens once in a hundred steps is in this one alone.
+  json.add("mean_step_seconds", mean(outcome.times, &StepTimes::step));
   json.add("compute_seconds", median(outcome.times, &StepTimes::compute));
   json.add("hidden_seconds", median(outcome.times, &StepTimes::hidden));
   json.add("exposed_seconds", median(outcome.times, &StepTimes::exposed));
@@ -217,8 +223,9 @@ void print_text(const Request& request, const Outcome& outcome) {
   }
   std::printf("executed, calibration and warm-up included: %llu FLOPs, %llu all-reduces\n\n",
               number(outcome.multiplications * shape.flops()), number(outcome.all_reduces));
-  std::printf("%-24s %10.3f ms (median of %llu)\n", "step",
-              1e3 * median(outcome.times, &StepTimes::step), number(request.steps));
+  std::printf("%-24s %10.3f ms (median of %llu; mean %.3f ms)\n", "step",
+              1e3 * median(outcome.times, &StepTimes::step), number(request.steps),
+              1e3 * mean(outcome.times, &StepTimes::step));
   std::printf("%-24s %10.3f ms\n", "compute", 1e3 * median(outcome.times, &StepTimes::compute));
   std::printf("%-24s %10.3f ms\n", "communication, hidden",
               1e3 * median(outcome.times, &StepTimes::hidden));

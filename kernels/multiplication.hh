@@ -24,15 +24,19 @@ struct MatrixShape {
 
 class Multiplication {
  public:
-  // Allocates and fills the matrices on the device in use and tries the algorithms that cublasLt
-  // proposes: the fastest one is kept. Throws std::runtime_error, also where cublasLt has none.
+  // Allocates and fills the matrices on the device in use, multiplies until its clock has risen and
+  // tries the algorithms that cublasLt proposes: the fastest one is kept. Throws
+  // std::runtime_error, also where cublasLt has none.
   Multiplication(const Precision& precision, const MatrixShape& shape);
 
   // On the device that was in use when it was made.
   void enqueue(cudaStream_t stream) const;
   const MatrixShape& shape() const { return shape_; }
-  // Multiplications that were executed to find the algorithm.
+  // Multiplications that were executed to raise the clock and to find the algorithm.
   uint64_t trials() const { return trials_; }
+  // Executions in a row that tell how long one takes: of small matrices hundreds, as a few would be
+  // over before the host has launched them.
+  uint64_t sample() const;
 
  private:
   struct LtDeleter {
@@ -52,6 +56,8 @@ class Multiplication {
   void describe(const Precision& precision);
   void fill(const Precision& precision, cudaStream_t stream);
   void choose_algorithm(cudaStream_t stream);
+  void try_out(const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream);  // sample() times
+  void raise_clock(const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream);
   cublasStatus_t multiply(const cublasLtMatmulAlgo_t& algorithm, cudaStream_t stream) const;
 
   MatrixShape shape_;

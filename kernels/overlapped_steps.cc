@@ -13,8 +13,9 @@ constexpr double kMargin = 1.5;
 
 }  // namespace
 
-StepTimes OverlappedSteps::Marks::times() const {
-  const double hidden = seconds_between(hidden_begin.get(), hidden_end.get());
+StepTimes OverlappedSteps::Marks::times(double longest_hidden) const {
+  const double hidden =
+      std::min(seconds_between(hidden_begin.get(), hidden_end.get()), longest_hidden);
   const double late = seconds_between(compute_end.get(), hidden_end.get());
   const double outlasting = std::clamp(late, 0.0, hidden);
   return {.step = seconds_between(begin.get(), end.get()),
@@ -125,8 +126,11 @@ std::vector<StepTimes> OverlappedSteps::run(const StepPlan& plan, uint64_t steps
     enqueue_step(plan, of_step, step == 0);
   }
   on_each([&](Lane& lane, size_t) { finish(lane.communication.get()); });
+  // 0 times infinity is no number.
+  const double longest_hidden =
+      plan.hidden > 0 ? all_reduce_->longest_seconds() * static_cast<double>(plan.hidden) : 0;
   std::vector<StepTimes> times;
-  for (const Marks& each : marks) times.push_back(each.times());
+  for (const Marks& each : marks) times.push_back(each.times(longest_hidden));
   return times;
 }
 

@@ -28,7 +28,8 @@ struct StepPlan {
 };
 
 // Seconds of a step on a GPU, by its own clock. What of the hidden all-reduces outlasts the
-// multiplications is exposed, too.
+// multiplications is exposed, too. What they wait for multiprocessors, which the multiplications
+// hold, is in `hidden` with NCCL; without it, `hidden` is what their kernels run.
 struct StepTimes {
   double step = 0;
   double compute = 0;
@@ -62,7 +63,8 @@ class OverlappedSteps {
     CudaOwner<cudaEvent_t> exposed_begin = new_event();
     CudaOwner<cudaEvent_t> end = new_event();
 
-    StepTimes times() const;
+    // `longest_hidden`: seconds that the kernels of the hidden all-reduces run at the most.
+    StepTimes times(double longest_hidden) const;
   };
   struct Lane {
     Lane(const Gpu& gpu, const Precision& precision, const MatrixShape& shape);

@@ -8,7 +8,6 @@ namespace {
 
 constexpr double kBatchSeconds = 0.05;  // long against what events cost
 constexpr uint64_t kLeastBatches = 10;
-constexpr int kFirst = 10;  // multiplications that tell how long one takes
 
 // Multiplications that follow each other: one by one, or as a graph.
 class Batch {
@@ -46,14 +45,16 @@ uint64_t at_least_one(double number) {
   return static_cast<uint64_t>(std::max(1.0, std::ceil(number)));
 }
 
+// Of a GPU that has just multiplied: its clock is up.
 double seconds_of_one(const Multiplication& multiplication, cudaStream_t stream) {
+  const uint64_t count = multiplication.sample();
   const CudaOwner<cudaEvent_t> begin = new_event();
   const CudaOwner<cudaEvent_t> end = new_event();
   record(begin.get(), stream);
-  for (int i = 0; i < kFirst; ++i) multiplication.enqueue(stream);
+  for (uint64_t i = 0; i < count; ++i) multiplication.enqueue(stream);
   record(end.get(), stream);
   finish(stream);
-  return std::max(seconds_between(begin.get(), end.get()) / kFirst, 1e-7);
+  return std::max(seconds_between(begin.get(), end.get()) / static_cast<double>(count), 1e-7);
 }
 
 }  // namespace
@@ -69,7 +70,8 @@ SustainedRate sustained_rate(const Multiplication& multiplication, double second
   SustainedRate rate;
   rate.batches = std::max(kLeastBatches, at_least_one(seconds / batch_length));
   rate.timed = rate.batches * batch.count();
-  rate.executed = multiplication.trials() + kFirst + warm_up * batch.count() + rate.timed;
+  rate.executed =
+      multiplication.trials() + multiplication.sample() + warm_up * batch.count() + rate.timed;
 
   // All is enqueued as fast as it goes: the GPU never waits for the host, if it is slower at all.
   std::vector<CudaOwner<cudaEvent_t>> marks;

@@ -1,7 +1,8 @@
 // libcudart.so.13 without a GPU, as far as the programs of kernels/ and fork_client need it:
 // streams on which work takes the time that it is said to take, events that tell that time, graphs.
 // What runs goes to the fake driver, and so to the fake CUPTI. Memory is the host's, and no kernel
-// touches it.
+// touches it. The kernel that stands for an all-reduce waits FAKE_GPU_WAIT_US (default 0) for a
+// multiprocessor.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <time.h>
@@ -129,10 +130,21 @@ bool is_captured(cudaStream_t stream) {
   return stream != nullptr && runtime().captured.contains(stream);
 }
 
+void await_multiprocessor(cudaStream_t stream) {
+  const char* text = std::getenv("FAKE_GPU_WAIT_US");
+  if (text == nullptr) return;
+  std::lock_guard lock(runtime().mutex);
+  uint64_t& end_ns = runtime().streams[stream].end_ns;
+  end_ns = std::max(now_ns(), end_ns) + 1000 * std::strtoull(text, nullptr, 10);
+}
+
 cudaError_t launch(const CUkern_st& kernel, void** arguments, cudaStream_t stream) {
   uint64_t ns = 1000;
   // The only kernel that says how long it takes.
-  if (kernel.name.starts_with("nccl")) std::memcpy(&ns, arguments[0], sizeof(ns));
+  if (kernel.name.starts_with("nccl")) {
+    std::memcpy(&ns, arguments[0], sizeof(ns));
+    await_multiprocessor(stream);
+  }
   return fakeStreamRun(stream, ns, kernel.name.c_str());
 }
 

@@ -7,16 +7,24 @@ cd "$(dirname "$0")/../.." || exit 2
 # shellcheck disable=SC2034 # lib.sh's functions
 . tests/cluster/lib.sh
 B=$(realpath -e "${B:-build}") || exit 2
+
+# --- what is installed: manual pages of programs that were built
+
+# pages [NVCC=]: of section 1, that make install takes.
+pages() { env -u MAKEFLAGS -u MAKELEVEL make -n install "$@" 2>/dev/null | grep -oE 'man/mfu-[a-z]+\.1' | sort | xargs; }
+all=$(printf '%s\n' man/*.1 | sort | xargs)
+is "$(pages NVCC=)" "$(tr ' ' '\n' <<<"$all" | grep -vE 'mfu-(peak|overlap)' | xargs)" 'install: no page of a program that was left out'
 if [[ ! -x $B/mfu-peak ]]; then
     skip 'mfu-peak and mfu-overlap' 'configure left them out: no nvcc, cuBLAS or NCCL'
     done_testing
 fi
+is "$(pages)" "$all" 'install: a page of every program'
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 # run COMMAND...: its output in $out, errors in $err, exit code in $code. on_fakes COMMAND...: the same, on the fakes.
 run() {
-    out=$(timeout 60 "$@" 2>"$scratch/err")
+    out=$(timeout 120 "$@" 2>"$scratch/err")
     code=$?
     err=$(<"$scratch/err")
 }
@@ -42,7 +50,8 @@ while (at := data.find(struct.pack("<I", 0xBA55ED50), at)) >= 0:
         entry += head + body
     at = end
 print(*sorted(found))')
-    like " $architectures " ' 80 (.* )?90 (.* )?100 ' "$program: machine code of sm_80, sm_90 and sm_100 (has $architectures)"
+    wanted=$(sed -n 's/^GPU_ARCHITECTURES = //p' config.mk | grep -oE '[0-9]+' | sort -nu | xargs)
+    is "$architectures" "$wanted" "$program: machine code of the GPUs that configure was told ($wanted)"
     is "$(readelf -d "$B/$program" | grep -cE 'NEEDED.*(libstdc|boost|libcuda\.so)')" 0 "$program: needs CUDA's libraries alone"
 done
 
@@ -68,6 +77,16 @@ for program in mfu-peak mfu-overlap; do
     CUDA_VISIBLE_DEVICES='' run "$B/$program" --json
     like "$code: $err" "^1: $program: no CUDA device: .+" "$program: no GPU is an error with a reason"
     is "$out" '' "$program: no GPU, no output"
+done
+
+# The fakes have the names of one CUDA's libraries. (libcudart of another has functions that the fake one lacks.)
+absent=$(readelf -d "$B/mfu-peak" "$B/mfu-overlap" | sed -nE 's/.*NEEDED.*\[(lib(cu|nccl).*)\]/\1/p' | sort -u |
+    while read -r library; do [[ -e $B/tests/gpu/fake/$library ]] || echo "$library"; done)
+if [[ -n $absent ]]; then
+    skip 'mfu-peak, mfu-overlap and tests/gpu/run on the fakes' "the programs need what has no fake: ${absent//$'\n'/ }"
+    done_testing
+fi
+for program in mfu-peak mfu-overlap; do
     FAKE_CUDA_DEVICES=0 on_fakes "$B/$program"
     says 1 "$program: no CUDA device: no CUDA-capable device is detected" "$program: a driver without a GPU"
     on_fakes bash -c "'$B/$program' --size 256 $([[ $program == mfu-overlap ]] || echo --seconds 0.01) >/dev/full"
@@ -134,7 +153,14 @@ for overlap in 0 0.25 1; do
     # Of 20 all-reduces of 0.5 ms.
     is "$(value "(.exposed_seconds - 0.01 * (1 - $overlap)) | fabs < 1e-5")" true "mfu-overlap $overlap: the exposed time"
     is "$(value '(.step_seconds - .compute_seconds - .exposed_seconds) | fabs < 1e-4')" true "mfu-overlap $overlap: a step is computation and what is exposed"
+    is "$(value '.mean_step_seconds / .step_seconds | . > 0.9 and . < 2')" true "mfu-overlap $overlap: the mean of the steps"
 done
+# The mean is that of all steps, of which there is one.
+on_fakes "$B/mfu-overlap" --json --size 256 --iterations 1
+is "$(value '.mean_step_seconds == .step_seconds')" true 'mfu-overlap: mean and median of one step'
+# Its kernel waits for room beside the multiplications, which is no communication.
+FAKE_GPU_WAIT_US=100 on_fakes "$B/mfu-overlap" --json --size 256 --iterations 10 --overlap 1
+is "$(value '(.hidden_seconds - 0.01) | fabs < 1e-6')" true 'mfu-overlap: what the stand-in waits for is not hidden communication'
 # Four multiplications hide too little: what outlasts them is exposed. (17 ms; 3 multiplications of 1/60 ms under them.)
 on_fakes "$B/mfu-overlap" --json --size 256 --iterations 5 --overlap 1 --gemms 4
 is "$(value '.gemms == 4 and .exposed_share_of_communication > 0.99')" true 'mfu-overlap: what outlasts the multiplications is exposed'
@@ -178,21 +204,55 @@ unset FAKE_GPU_TFLOPS
 
 # --- tests/gpu/run: on the fakes all holds; with a profiler that counts nothing it must not
 
+# Its checks by themselves, with either awk: what is missing or no number is nothing that holds.
+checks=$(sed -n '/^is()/,/^}/p; /^holds()/,/^}/p; /^compute()/,/^}/p' tests/gpu/run)
+for awk in mawk gawk; do
+    if ! at=$(command -v $awk); then
+        skip "tests/gpu/run: its checks, by $awk" "no $awk"
+        continue
+    fi
+    mkdir "$scratch/$awk"
+    ln -s "$at" "$scratch/$awk/awk"
+    is "$(PATH=$scratch/$awk:$PATH bash -c "ok() { echo yes; }; not_ok() { echo no; }; $checks
+        is '' '' x; is 1 2 x; is 1 1 x; holds '-nan < 1' x; holds 'null < 1' x; holds ' < 1' x; holds '2 < 1' x; holds '1e-05 > 0' x
+        compute '0 / 0'; compute '100 * nan'; compute '100 * '; compute 3/2" | xargs)" 'no no yes no no no no yes 1.5' "tests/gpu/run: its checks, by $awk"
+done
+
+# python3 with PyTorch: FAKE_TORCH is the exit code of its import, and a training of the fakes stands for a script.
+mkdir "$scratch/torch"
+cat >"$scratch/torch/python3" <<EOF
+#!/usr/bin/env bash
+if [[ \$1 == -c ]]; then
+    echo 'ImportError: no libtorch_cuda.so' >&2
+    exit "\$FAKE_TORCH"
+fi
+LD_LIBRARY_PATH=$B/tests/fake "$B/tests/fake/train" --ranks 1 --gemms --steps 80 --kineto-from-step 20 --kineto-steps 20 \\
+    --truth "$scratch/truth" && jq -r '"flops \(.gemm_flops)"' "$scratch/truth" && echo seen 1
+EOF
+chmod +x "$scratch/torch/python3"
+# The other awk where there is one: Debian's own is mawk.
+PATH=$scratch/torch:$([[ -d $scratch/mawk ]] && echo "$scratch/mawk:")$PATH
+
 ! command -v shellcheck >/dev/null || ok 'tests/gpu/run: shellcheck' shellcheck tests/gpu/run
 mkdir "$scratch/good" "$scratch/bad"
-OUT=$scratch/good MFU_GPU_FAKE=1 run tests/gpu/run "$B"
+OUT=$scratch/good FAKE_TORCH=0 MFU_GPU_FAKE=1 run tests/gpu/run "$B"
 is "$code" 0 'tests/gpu/run: all holds on the fakes'
 is "$(grep '^not ok' <<<"$out")" '' 'tests/gpu/run: no check fails'
-like "$(tail -n 1 <<<"$out")" '^[0-9]{2} passed, 0 failed, 1 skipped$' 'tests/gpu/run: all but PyTorch is checked'
+like "$(tail -n 1 <<<"$out")" '^[0-9]{2} passed, 0 failed, 0 skipped$' 'tests/gpu/run: all is checked'
 is "$(<"$scratch/good/gpu.txt")" "$out" 'tests/gpu/run: everything is in OUT'
-for name in exposed_of_communication_0.5 steps_difference small_kernels_rate_with peak_bf16; do
-    like "$out" $'\n'"figure - $name [0-9.e-]+ " "tests/gpu/run: the figure $name"
+for name in exposed_of_communication_0.5 torch_lost steps_difference small_kernels_rate_with small_kernels_launch peak_bf16; do
+    like "$out" $'\n'"figure - $name [0-9.e+-]+ " "tests/gpu/run: the figure $name"
 done
-MFU_COUNT=off MFU_GPU_FAKE=1 run tests/gpu/run "$B"
+FAKE_TORCH=124 MFU_COUNT=off MFU_GPU_FAKE=1 run tests/gpu/run "$B"
 is "$code" 1 'tests/gpu/run: a profiler that counts nothing fails it'
 is "$(grep -c '^not ok - .*FLOPs' <<<"$out")" 10 'tests/gpu/run: wherever FLOPs are compared'
+like "$out" $'\nnot ok - torch: it is imported in time\n# import torch: exit code 124, ImportError: no libtorch_cuda.so\n' \
+    'tests/gpu/run: PyTorch that is not there in time is no skip'
 MFU_GPU_LIMIT=6 MFU_GPU_FAKE=1 run tests/gpu/run "$B"
 is "$code: $(grep '^not ok' <<<"$out")" '1: not ok - all within 6 s' 'tests/gpu/run: ends when its time is over'
+FAKE_CUBLASLT_NO_ALGORITHM=1 MFU_GPU_FAKE=1 run tests/gpu/run "$B"
+is "$code: $(tail -n 1 <<<"$out")" '1: 0 passed, 1 failed, 0 skipped' 'tests/gpu/run: a program that fails is no GPU that is not there'
+like "$out" '# exit code 1.# mfu-overlap: no algorithm: CUBLAS_STATUS_NOT_SUPPORTED' 'tests/gpu/run: and it says why'
 FAKE_CUDA_DEVICES=0 MFU_GPU_FAKE=1 run tests/gpu/run "$B"
 is "$code: $(tail -n 1 <<<"$out")" '3: 0 passed, 0 failed, 1 skipped' 'tests/gpu/run: without a GPU nothing is claimed'
 done_testing

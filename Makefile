@@ -267,6 +267,8 @@ run-check: $(PRODUCTS) $(FAKES) $(GPU_TESTS) $(UNIT)
 plugindir = $(libdir)/slurm-mfu
 # Examples that run from a checkout, on the private cluster of tests/.
 IN_CHECKOUT := $(addprefix examples/,demo private-cluster.sh training-step.awk two-runs)
+# Those of programs that were built: without nvcc mfu-peak and mfu-overlap are not.
+INSTALLED_PAGES := $(filter-out $(if $(KERNEL_PROGRAMS),,man/mfu-peak.1 man/mfu-overlap.1),$(wildcard man/*.1))
 
 install: $(PRODUCTS)
 	install -d $(DESTDIR)$(plugindir) $(DESTDIR)$(bindir) $(DESTDIR)$(mandir)/man1 \
@@ -274,7 +276,7 @@ install: $(PRODUCTS)
 	install -m 0755 $(PROFILER_LIB) $(SPANK) $(COLLECTOR) $(DESTDIR)$(plugindir)
 	install -m 0755 $(REPORT) $(LIVE) $(ANALYZE) $(TOPO) $(KERNEL_PROGRAMS) $(DESTDIR)$(bindir)
 	ln -sf $(bindir)/mfu-topo $(DESTDIR)$(plugindir)/mfu-topo
-	install -m 0644 man/*.1 $(DESTDIR)$(mandir)/man1
+	install -m 0644 $(INSTALLED_PAGES) $(DESTDIR)$(mandir)/man1
 	install -m 0644 man/*.5 $(DESTDIR)$(mandir)/man5
 	install -m 0644 man/*.8 $(DESTDIR)$(mandir)/man8
 	install -m 0644 README.md SECURITY.md LICENSE $(DESTDIR)$(docdir)

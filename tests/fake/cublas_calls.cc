@@ -52,15 +52,23 @@ struct CublasCalls::Library {
                                 const void*, const void*, cudaDataType, int, const void*,
                                 cudaDataType, int, const void*, void*, cudaDataType, int,
                                 cublasComputeType_t, cublasGemmAlgo_t);
+  using Destroy = cublasStatus_t(cublasHandle_t);
 
   Library() {
     void* client = open("libgemm_client.so");
     const auto find = reinterpret_cast<void* (*)(const char*)>(dlsym(client, "gemmClient"));
     if (find != nullptr) multiply = reinterpret_cast<GemmEx*>(find("cublasGemmEx"));
-    void* create = dlsym(open("libcublas.so.13"), "cublasCreate_v2");
-    if (multiply == nullptr || create == nullptr) throw std::runtime_error("no fake cuBLAS");
+    void* library = open("libcublas.so.13");
+    void* create = dlsym(library, "cublasCreate_v2");
+    destroy = reinterpret_cast<Destroy*>(dlsym(library, "cublasDestroy_v2"));
+    if (multiply == nullptr || create == nullptr || destroy == nullptr) {
+      throw std::runtime_error("no fake cuBLAS");
+    }
     reinterpret_cast<cublasStatus_t (*)(cublasHandle_t*)>(create)(&handle);
   }
+  ~Library() { destroy(handle); }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
 
   void make(const GemmCall& call) {
     const auto operation = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
@@ -76,6 +84,7 @@ struct CublasCalls::Library {
   }
 
   GemmEx* multiply = nullptr;
+  Destroy* destroy = nullptr;
   cublasHandle_t handle = nullptr;
   Autograd autograd;
 };

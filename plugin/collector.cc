@@ -274,6 +274,7 @@ bool Collector::take_over(milliseconds patience) {
   }
   read_peaks();
   ended_ns_ = heard_.load(plan_);
+  end_is_guess_ = ended_ns_ == 0;
   // What the step's own collector said of this node is better than what its records say now.
   const auto own = heard_.sums().find(plan_.node_id);
   if (own != heard_.sums().end() && own->second.last != 0) {
@@ -287,13 +288,12 @@ bool Collector::take_over(milliseconds patience) {
     while (!all_heard() && Clock::now() < until) {
       std::this_thread::sleep_for(milliseconds(50));
       listener_.turn([this](const peer::Message& message) {
-        take_peer(message);
+        take_late(message);
         return true;
       });
     }
   }
   gave_up_ = true;
-  end_is_guess_ = ended_ns_ == 0;
   if (end_is_guess_) ended_ns_ = last_end();
   if (!heard_kept_) keep_heard();
   return settle_final(patience);

@@ -43,6 +43,11 @@ int follow_step() {
   return 0;
 }
 
+// Whether a collector has the step's folder. Looks, and lets go at once.
+bool is_followed(const StepPlan& plan) {
+  return !FolderClaim(plan).held();
+}
+
 // What this job has left, and what earlier jobs have left because accounting was down at their end.
 int take_over_job(const std::string& spool, const std::string& node, uint32_t job) {
   slurm_init(nullptr);
@@ -50,7 +55,7 @@ int take_over_job(const std::string& spool, const std::string& node, uint32_t jo
   for (const StepPlan& plan : left_plans(spool, node)) {
     const bool own = plan.job == job;
     // Slurm is not asked with the claim in hand: a step may begin just now, and want it.
-    if (!own && (accounting_is_away || !FolderClaim(plan).held() || accounting::step_runs(plan))) {
+    if (!own && (accounting_is_away || is_followed(plan) || accounting::step_runs(plan))) {
       continue;
     }
     FolderClaim claim(plan);

@@ -53,7 +53,7 @@ uint32_t rails_of(const FabricHost& host) {
 // Built with few adapters: one that serves a unit of two rails, two of four. Faults take one rail
 // of many, not half of all.
 bool has_half(uint32_t rails, uint32_t of) {
-  return 2 * rails <= of;
+  return of != 0 && 2 * rails <= of;
 }
 
 // Something else than a compute node: a login node, a server, a gateway.

@@ -3,8 +3,7 @@
 // Three files of Slurm carry it, of which slurmctld reads the first that is there:
 //   topology.yaml  Slurm 25.05+: several topologies, each for some partitions (topology_yaml.hh)
 //   topology.conf  with TopologyPlugin=topology/tree, all versions: a tree, or a forest
-//   topology.conf  with TopologyPlugin=topology/block, Slurm 24.05+ (23.11 has BlockLevels instead
-//   of
+//   topology.conf  with TopologyPlugin=topology/block, Slurm 24.05+ (23.11: BlockLevels instead of
 //                  BlockSizes); blocks with fewer nodes than the base block only since 25.05
 // What Slurm makes of a forest, by its sources: no version refuses one; 22.05 to 26.05 log "no
 // switch can reach all nodes" once, and no job gets nodes of two trees. RoutePlugin=topology (until

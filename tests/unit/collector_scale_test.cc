@@ -8,9 +8,6 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <memory>
-#include <optional>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>

@@ -198,9 +198,8 @@ bool comes_late(StepPlan plan, const peer::Message& words, const std::atomic<boo
   return false;
 }
 
-// A node that was out of reach comes back while slurmctld is away: no line has gone without it yet.
-TEST_F(CollectorTakeover, ALateNodeIsInALineThatIsNotStoredYet) {
-  const StepPlan plan = plan_of_nodes(2);
+// A step of two nodes whose second one says `words` while the line is refused.
+void follow_with_a_late_node(const StepPlan& plan, const peer::Message& words) {
   const StepLink link;
   link.say_end();
   std::atomic<bool> asked{false}, answered{false};
@@ -209,9 +208,24 @@ TEST_F(CollectorTakeover, ALateNodeIsInALineThatIsNotStoredYet) {
     asked = true;
     return !answered;
   };
-  std::thread late([&] { answered = comes_late(plan, words_of(plan, 1, true), asked); });
+  std::thread late([&] { answered = comes_late(plan, words, asked); });
   Collector(plan, link.collector()).follow();
   late.join();
+  EXPECT_TRUE(answered);
+}
+
+// Of a second node whose tasks ran on for as long again.
+peer::Message words_that_ran_on(const StepPlan& plan) {
+  peer::Message words = words_of(plan, 1, true);
+  words.sums.until_ns = plan.started_ns + 2 * kWall;
+  words.sums.span_ns *= 2;
+  return words;
+}
+
+// A node that was out of reach comes back while slurmctld is away: no line has gone without it yet.
+TEST_F(CollectorTakeover, ALateNodeIsInALineThatIsNotStoredYet) {
+  const StepPlan plan = plan_of_nodes(2);
+  follow_with_a_late_node(plan, words_of(plan, 1, true));
   EXPECT_EQ(line().partial, "");
   expect_sums(line(), sums_of_nodes(plan));
 }
@@ -219,19 +233,22 @@ TEST_F(CollectorTakeover, ALateNodeIsInALineThatIsNotStoredYet) {
 // Its tasks ran on where Slurm could not reach them: that is no time of the step's.
 TEST_F(CollectorTakeover, ANodeThatRanOnIsNotInTheLine) {
   const StepPlan plan = plan_of_nodes(2);
-  const StepLink link;
-  link.say_end();
-  std::atomic<bool> asked{false}, answered{false};
-  fake_accounting.runs = [] { return false; };
-  fake_accounting.refuses = [&] {
-    asked = true;
-    return !answered;
-  };
-  peer::Message words = words_of(plan, 1, true);
-  words.sums.until_ns = plan.started_ns + 2 * kWall;
-  words.sums.span_ns *= 2;
-  std::thread late([&] { answered = comes_late(plan, words, asked); });
-  Collector(plan, link.collector()).follow();
+  const peer::Message words = words_that_ran_on(plan);
+  follow_with_a_late_node(plan, words);
+  EXPECT_EQ(line().partial, "nodes:1-of-2");
+  EXPECT_EQ(line().no_time, "");
+}
+
+// Nor where another collector knows the end that the first one has seen.
+TEST_F(CollectorTakeover, ANodeThatRanOnIsNotInATakeoversLine) {
+  const StepPlan plan = plan_of_nodes(2);
+  HeardNodes heard;
+  const peer::Message first = words_of(plan, 0, true);
+  heard.take(first.sums, first.spreads, first.findings);
+  ASSERT_EQ(heard.store(plan, plan.started_ns + kWall), "");
+  std::atomic<bool> asked{true}, answered{false};
+  std::thread late([&] { answered = comes_late(plan, words_that_ran_on(plan), asked); });
+  EXPECT_TRUE(Collector(plan, -1).take_over(20s));
   late.join();
   EXPECT_TRUE(answered);
   EXPECT_EQ(line().partial, "nodes:1-of-2");

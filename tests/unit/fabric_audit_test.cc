@@ -8,7 +8,6 @@
 #include <map>
 #include <regex>
 #include <set>
-#include <sstream>
 
 #include "tests/unit/fabric_samples.hh"
 #include "topology/fabric_text.hh"

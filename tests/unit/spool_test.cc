@@ -8,11 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -429,6 +429,8 @@ TEST_F(Spool, APlanOfThisRunStaysOnAFullDisk) {
   if (mount("none", disk.c_str(), "tmpfs", 0, "size=64k,mode=755") != 0) {
     GTEST_SKIP() << "cannot mount a tmpfs here";
   }
+  const std::unique_ptr<const char, void (*)(const char*)> mounted(
+      disk.c_str(), [](const char* path) { umount2(path, MNT_DETACH); });
   plan_.site.spool = disk;
   plan_.folder = step_folder(plan_);
   create();
@@ -446,7 +448,6 @@ TEST_F(Spool, APlanOfThisRunStaysOnAFullDisk) {
   next.started_ns = 2;
   store_plan(next);
   EXPECT_FALSE(read_plan(plan_.folder));
-  umount(disk.c_str());
 }
 
 TEST_F(Spool, LeftPlansAreThisNodesSoundOnes) {

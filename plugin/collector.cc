@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <random>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -34,6 +33,8 @@ constexpr auto kOthersWait = seconds(4);
 Collector::Collector(StepPlan plan, int link)
     : plan_(std::move(plan)),
       link_(link),
+      // Thousands of collectors start at the same time, in pods with the same process number.
+      random_(std::random_device{}()),
       log_(plan_),
       task_audit_(plan_, &log_, link >= 0),
       sequence_(wall_clock_ns()) {}
@@ -47,9 +48,7 @@ milliseconds Collector::most_patience() const {
 }
 
 milliseconds Collector::jitter(milliseconds most) {
-  // Thousands of collectors start at the same time, in pods with the same process number.
-  static std::minstd_rand generator(std::random_device{}());
-  return milliseconds(std::uniform_int_distribution<int64_t>(0, most.count())(generator));
+  return milliseconds(std::uniform_int_distribution<int64_t>(0, most.count())(random_));
 }
 
 NodeSums Collector::sum_node(bool last) {

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <random>
 #include <string>
 
 #include "plugin/accounting.hh"
@@ -48,7 +49,7 @@ class Collector {
   // How long apart a node's tries to say its last word are at most: thousands ask one.
   std::chrono::milliseconds longest_pause() const;
   std::chrono::milliseconds most_patience() const;
-  static std::chrono::milliseconds jitter(std::chrono::milliseconds most);
+  std::chrono::milliseconds jitter(std::chrono::milliseconds most);
   uint64_t last_end() const;
   NodeSums sum_node(bool last);
   PlaceNote found_places() const;
@@ -74,6 +75,7 @@ class Collector {
 
   StepPlan plan_;
   int link_;
+  std::minstd_rand random_;
   StepLog log_;
   TaskAudit task_audit_;
   PeakAdditions peaks_;          // of the first node

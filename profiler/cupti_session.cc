@@ -46,7 +46,8 @@ constinit bool stays_away = false;                  // CUPTI would not have us b
 constinit bool may_refuse = false;
 constinit std::atomic<bool> closed{false};        // nothing of ours is in CUPTI any more
 constinit std::atomic<uint64_t> last_look_ns{0};  // CLOCK_REALTIME: records are compared with it
-// CLOCK_MONOTONIC, whoever sets the clock: of that look, and of the session's begin.
+// CLOCK_MONOTONIC, whoever sets the clock: of that look, and of the session's begin. The time in
+// which another client has CUPTI is still told by the clock that may be set: of it records are.
 constinit uint64_t looked_ns = 0;
 constinit uint64_t opened_ns = 0;
 constinit std::atomic<uint64_t> callback_ns{0};

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -152,7 +153,8 @@ int tell(const char* function, Handle device, Value NvmlValues::*value, Out* out
   if (int result = enter(function)) return result;
   if (is_slice(device)) return kNotSupported;
   std::lock_guard lock(library().mutex);
-  *out = static_cast<Out>(library().values.*value);
+  // A test may be changing it.
+  *out = static_cast<Out>(std::atomic_ref(library().values.*value).load());
   return 0;
 }
 

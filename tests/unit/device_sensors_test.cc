@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <time.h>
 
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <random>
@@ -391,8 +392,8 @@ TEST(DeviceSensors, AnIdleLinkIsNotReadAndAFullOneNoMore) {
     SensorSums sums = await_sums([](const SensorSums& s) { return s.readings >= 1; });
     EXPECT_EQ(sums.link_readings, 0u);
     EXPECT_EQ(sums.result[kLinkSensor], 0);
-    values->link_generation = 5;
-    values->busy_percent = 90;
+    std::atomic_ref(values->link_generation) = 5;
+    std::atomic_ref(values->busy_percent) = 90;
     sums = await_sums([](const SensorSums& s) { return s.link_readings != 0; });
     EXPECT_TRUE(sums.link_at_most());
     const auto fail = fake::function<decltype(&fakeNvmlFail)>(library, "fakeNvmlFail");

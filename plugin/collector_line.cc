@@ -15,7 +15,6 @@ namespace mfu {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
 // slurmdbd answers, but has no ended row of the job: how long it may take until the controller's
